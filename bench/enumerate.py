@@ -22,12 +22,12 @@ from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_frozen_moments, evaluate_rows
+from bln_search.evaluation import collect_moments_with_frozen_weights, evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 
 BATCH = 25
@@ -73,14 +73,16 @@ def prepare_network(
     inputs = torch.randn(examples, 3, 32, 32, dtype=dtype, device=device)
     targets = torch.randint(0, 10, (examples,), device=device)
     sample = (x for x, _ in iter_mini_batches_with_fillers(inputs[:500], targets[:500], BATCH))
-    gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, sample)}
-    populations = compute_populations_of_layers(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    gathered = {str(PopulationEstimate.FROZEN): collect_moments_with_frozen_weights(network, sample)}
+    populations = compute_populations_of_layers(get_norms_by_name(network), gathered, Correction.BESSEL, per_slot=False)
     return network, inputs, targets, populations
 
 
 def losses_in_one_pass(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations) -> list[float]:
     """Return mean losses of all rows, in one pass."""
-    outcomes = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, BATCH), ROWS, populations)
+    outcomes = evaluate_rows_per_example(
+        network, iter_mini_batches_with_fillers(inputs, targets, BATCH), ROWS, populations
+    )
     return [float(outcome.losses.mean(dtype="float64")) for outcome in outcomes]
 
 

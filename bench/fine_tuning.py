@@ -23,8 +23,8 @@ from bln_search.core.configuration import InferenceConfiguration, mini_batch_con
 from bln_search.core.enums import Split
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import LoadedNetwork, load_trained_network
-from bln_search.ranking.statistics.intervals import mean_with_t_interval, paired_t_test_p_value
+from bln_search.execution.loaded_network import LoadedNetwork, use_trained_network
+from bln_search.ranking.statistics.intervals import mean_with_t_interval, paired_t_test_p_value_of_differences
 from bln_search.settings import load_settings
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import open_and_upgrade_ledger
@@ -72,7 +72,7 @@ def summarize(runs: list[dict[str, Any]]) -> dict[str, Any]:
             "after": sum(run[f"{name} after"] for run in runs) / len(runs),
             "difference": interval.mean,
             "half_width": interval.half,
-            "p": paired_t_test_p_value(differences),
+            "p": paired_t_test_p_value_of_differences(differences),
         }
     return summary
 
@@ -83,7 +83,7 @@ def tune_trial(
     """Name and figures of every fine-tuning of one network."""
     spec = trial.spec
     runs = []
-    with load_trained_network(spec, trial.get_checkpoint_record(), environment) as loaded:
+    with use_trained_network(spec, trial.get_checkpoint_record(), environment) as loaded:
         batches = {split: make_batches(loaded, split) for split in (Split.TRAIN, Split.VALIDATION)}
         for name, code, refresh in variants(recommended, mini_batch_configuration_of(spec.arm.method)):
             with reproducible_torch(spec.seed, threads=environment.threads):
@@ -116,8 +116,8 @@ def main() -> None:
     epochs = 1 if options.quick else _EPOCHS
     ledger = open_and_upgrade_ledger(options.database or settings.database_url)
     study = ledger.studies.get_by_name_or_id(options.study)
-    board = ledger.results.rank_study(study.id, study.spec)
-    trials = ledger.trials.list_finished_trials(study.id)
+    board = ledger.results.rank_rows_of_study(study.id, study.spec)
+    trials = ledger.trials.list_finished_full_trials(study.id)
     ledger.close()
     recommended = {row.arm: row.configuration for row in reversed(board.rows) if row.rank is not None}
     seeds = study.spec.seeds[:1] if options.quick else study.spec.seeds

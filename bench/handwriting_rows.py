@@ -20,7 +20,7 @@ from bench.documents.pictures import draw
 from bln_search.core.enums import Split
 from bln_search.data.inputs import StructuredInputs
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import LoadedNetwork, load_trained_network
+from bln_search.execution.loaded_network import LoadedNetwork, use_trained_network
 from bln_search.models.handwriting import Handwriting
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.settings import load_settings
@@ -95,10 +95,10 @@ def main() -> None:
         study = ledger.studies.get_by_name_or_id(options.study)
         trial = next(
             trial
-            for trial in ledger.trials.list_finished_trials(study.id)
+            for trial in ledger.trials.list_finished_full_trials(study.id)
             if (trial.arm, trial.seed) == (options.arm, options.seed)
         )
-    with load_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
+    with use_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
         draw(PICTURE, write_rows(loaded, options.rows, seed=options.seed, bias=options.bias))
 
 

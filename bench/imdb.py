@@ -21,12 +21,12 @@ from torch.nn import functional as F
 from bench.enumerate import BATCH, ROWS, loss_of_row, losses_in_one_pass, time_call
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.enums import Correction, PopulationEstimate, Semantics
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.training.sparse_adam import SparseRowAdam
 
@@ -65,8 +65,8 @@ def prepare_network(semantics: Semantics, device: str, examples: int) -> tuple[n
     inputs = torch.randint(0, VOCABULARY, (examples, LENGTH), device=device)
     targets = torch.randint(0, 2, (examples,), device=device)
     sample = (x for x, _ in iter_mini_batches_with_fillers(inputs[:500], targets[:500], BATCH))
-    gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, sample)}
-    populations = compute_populations_of_layers(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    gathered = {str(PopulationEstimate.FROZEN): collect_moments_with_frozen_weights(network, sample)}
+    populations = compute_populations_of_layers(get_norms_by_name(network), gathered, Correction.BESSEL, per_slot=False)
     return network, inputs, targets, populations
 
 

@@ -21,12 +21,12 @@ from bench.support.reporting import finish, make_parser
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import BatchGroup, iter_mini_batches_with_fillers
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.models import LeNet
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms, use_fused_kernels
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name, use_fused_kernels
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 BATCH = 25
@@ -45,7 +45,7 @@ def count_training_step(method: Method, *, fused: bool) -> Counter[str]:
     optimizer = torch.optim.Adam(network.parameters(), fused=True)
     inputs, targets = torch.randn(BATCH, 1, 28, 28), torch.randint(10, (BATCH,))
     counter = CountLaunches()
-    with use_fused_kernels(find_norms(network).values(), fused):
+    with use_fused_kernels(get_norms_by_name(network).values(), fused):
         for _ in range(3):
             counter.launches.clear()
             with counter:
@@ -62,8 +62,8 @@ def count_evaluated_group(method: Method) -> Counter[str]:
     network = make_network(method).double().eval()
     inputs, targets = torch.randn(20 * BATCH, 1, 28, 28, dtype=torch.float64), torch.randint(10, (20 * BATCH,))
     frozen = str(PopulationEstimate.FROZEN)
-    gathered = {frozen: collect_frozen_moments(network, (x for x, _ in _iter_batches(inputs, targets)))}
-    populations = compute_populations_of_layers(find_norms(network), gathered, Correction.BESSEL, per_slot=False)
+    gathered = {frozen: collect_moments_with_frozen_weights(network, (x for x, _ in _iter_batches(inputs, targets)))}
+    populations = compute_populations_of_layers(get_norms_by_name(network), gathered, Correction.BESSEL, per_slot=False)
     rows = [
         InferenceRow(configuration, frozen if configuration.uses_population else None)
         for configuration in all_configurations(method)

@@ -17,13 +17,13 @@ import numpy as np
 from bench.support.loss_table import TableLossSource
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.cli.environment import make_execution_environment
-from bln_search.core.enums import LayerSearch, Split
+from bln_search.core.enums import LayerSearchAlgorithm, Split
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
 from bln_search.search.layers.objective import BestSoFar, BudgetedObjective
@@ -33,7 +33,13 @@ from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
 STUDY = "bln_cifar10_20pct_per_layer"
-SEARCHES = (LayerSearch.BEAM, LayerSearch.COORDINATE, LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM)
+SEARCHES = (
+    LayerSearchAlgorithm.BEAM,
+    LayerSearchAlgorithm.COORDINATE,
+    LayerSearchAlgorithm.TPE,
+    LayerSearchAlgorithm.RACING,
+    LayerSearchAlgorithm.RANDOM,
+)
 BUDGET = 1_310
 """2 % of 65,536 evaluations."""
 
@@ -43,7 +49,7 @@ CHECKPOINTS = tuple(sorted({round(10 ** (1.2 + 0.05 * step)) for step in range(3
 
 def tabulate_losses(trial: TrialRecord, environment: ExecutionEnvironment) -> TableLossSource:
     """Return every configuration's sum of losses in each validation mini-batch."""
-    with load_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
+    with use_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
         batches = list(
             iter_mini_batches_with_fillers(*loaded.data.splits[Split.VALIDATION], trial.spec.training.batch_size)
         )
@@ -142,7 +148,9 @@ def _networks(ledger: Ledger, name: str) -> list[tuple[TrialRecord, LayerSearchR
     records = {
         (trial.arm, trial.seed): trial.record for trial in ledger.layer_searches.iter_finished_searches(study.id)
     }
-    return [(trial, records[trial.arm, trial.seed]) for trial in ledger.trials.list_finished_trials(study.id, "bln")]
+    return [
+        (trial, records[trial.arm, trial.seed]) for trial in ledger.trials.list_finished_full_trials(study.id, "bln")
+    ]
 
 
 def _summarize_runs(runs: list[dict[str, Any]]) -> dict[str, Any]:

@@ -35,7 +35,7 @@ def measure_new_results(evaluations: int, new_results: int) -> dict[str, Any]:
     points = max(1, round(evaluations / (SEEDS * 2 * len(CONFIGURATIONS))))
     with database("sqlite") as url, closing(open_and_upgrade_ledger(url)) as ledger:
         study_id = create_study(ledger, points)
-        trials = [trial.id for trial in ledger.trials.list_open_trials(study_id)]
+        trials = [trial.id for trial in ledger.trials.list_claimable_trials(study_id)]
         open_trials, finished = trials[:new_results], trials[new_results:]
         store_evaluations(ledger, finished, random.Random(0))
         cache = LeaderboardCache(ledger)

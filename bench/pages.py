@@ -70,7 +70,7 @@ def create_study(ledger: Ledger, trials: int) -> int:
     decays = [round(1e-3 * 1.1**index, 8) for index in range(DECAYS)]
     study_id = ledger.queue.submit_study(parse_study(STUDY.format(rates=rates, decays=decays)), "bench").study_id
     ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
-    finished = [trial.id for trial in ledger.trials.list_open_trials(study_id)][:-REPORTING_TRIALS]
+    finished = [trial.id for trial in ledger.trials.list_claimable_trials(study_id)][:-REPORTING_TRIALS]
     rng, now = random.Random(0), ledger.now()
     with write_session(ledger.database.engine) as session:
         session.execute(insert(CheckpointRow), [_checkpoint(trial_id, now) for trial_id in finished])
@@ -129,7 +129,7 @@ class EventReporter(threading.Thread):
     def run(self) -> None:
         """Report until the end of the measurement."""
         end = time.monotonic() + self.seconds
-        trials = iter(self.ledger.trials.list_open_trials(self.study_id))
+        trials = iter(self.ledger.trials.list_claimable_trials(self.study_id))
         token, epoch, switch = 0, 0, 0.0
         while time.monotonic() < end:
             if time.monotonic() >= switch:

@@ -25,9 +25,12 @@ from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
-from bln_search.evaluation.tree.verification import compute_plain_pass_losses, use_per_layer_configuration
+from bln_search.evaluation.tree.verification import (
+    compute_plain_pass_losses_of_configuration,
+    use_per_layer_configuration,
+)
 from bln_search.norms.network.layers import evaluation_mode
-from bln_search.norms.row_batching.compiled.availability import disable_kernels
+from bln_search.norms.row_batching.compiled.availability import use_torch_instead_of_kernels
 
 SINGLE_EVALUATIONS = 240
 """Configurations measured one by one."""
@@ -65,7 +68,9 @@ def largest_difference(dtype: torch.dtype, device: str, count: int) -> float:
             ).astype(np.uint8)
             for row, outcome in zip(digits, tree.evaluate_per_example(digits), strict=True):
                 expected = float(
-                    compute_plain_pass_losses(tree, tree.space.configuration_of_digits(row), tree.batches)
+                    compute_plain_pass_losses_of_configuration(
+                        tree, tree.space.configuration_of_choice_digits(row), tree.batches
+                    )
                     .double()
                     .mean()
                 )
@@ -103,7 +108,10 @@ def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict
     for context in contexts.values():
         with context():
             time_call(tree.sum_scores_of_all_configurations, device)
-    time_call(partial(measure_loss, tree, tree.space.configuration_of_digits(tree.space.digits_at_index(0))), device)
+    time_call(
+        partial(measure_loss, tree, tree.space.configuration_of_choice_digits(tree.space.choice_digits_at_index(0))),
+        device,
+    )
     seconds: dict[str, list[float]] = {name: [] for name in contexts}
     single_seconds, medians = [], []
     for _ in range(runs):
@@ -112,8 +120,8 @@ def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict
                 seconds[name].append(time_call(tree.sum_scores_of_all_configurations, device))
         single_seconds_of_run = []
         for _ in range(SINGLE_EVALUATIONS // runs):
-            configuration = tree.space.configuration_of_digits(
-                tree.space.digits_at_index(int(rng.integers(tree.space.num_configurations)))
+            configuration = tree.space.configuration_of_choice_digits(
+                tree.space.choice_digits_at_index(int(rng.integers(tree.space.num_configurations)))
             )
             single_seconds_of_run.append(time_call(partial(measure_loss, tree, configuration), device))
         medians.append(statistics.median(single_seconds_of_run))
@@ -139,7 +147,7 @@ def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict
 
 def compare_kernels_with_torch(tree: TreePerLayerEvaluator) -> dict[str, Any]:
     """Return how sums of all configurations differ between the two variants."""
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         expected = tree.sum_scores_of_all_configurations()
     sums = tree.sum_scores_of_all_configurations()
     losses, expected_losses = sums.mean_loss_per_configuration(), expected.mean_loss_per_configuration()
@@ -173,7 +181,7 @@ def main() -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     differences = {str(dtype): largest_difference(dtype, device, count) for dtype in (torch.float64, torch.float32)}
     print(f"largest relative difference of mean losses: {differences}; peak memory {peak:.0f} MB")
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         tree = make_evaluator("lenet", Semantics.PAPER, torch.float32, device, examples)
         by_levels = measure_levels(tree, device, 3)
     finish(

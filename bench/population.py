@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.models import build_model
 from bln_search.norms import BLN
 
@@ -39,7 +39,7 @@ def measure_setting(name: str, device: str, turns: int) -> dict[str, Any]:
     for turn in range(turns + 1):
         for at_once, values in milliseconds.items():
             start = time.perf_counter()
-            collect_frozen_moments(network, batches, several_at_once=at_once)
+            collect_moments_with_frozen_weights(network, batches, several_at_once=at_once)
             if device != "cpu":
                 torch.cuda.synchronize(device)
             if turn:  # memory is allocated, kernels are chosen

@@ -27,16 +27,16 @@ from bench.support.killed_study import KilledStudy
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.checkpoints import FolderStore
 from bln_search.data.prepared import PreparedData
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.execution.messages import TrialTask
 from bln_search.execution.resumable_training import ResumableTraining
 from bln_search.specs import parse_study
-from bln_search.specs.trial import TrialSpec, make_boundary_trial_specs
+from bln_search.specs.trial import TrialSpec, make_representative_trial_specs
 from bln_search.training.seeding import reproducible_torch
 from bln_search.training.state_file import encode_training_state
-from bln_search.training.training_state import capture_training_state
+from bln_search.training.training_state import collect_training_state
 
 KILLED = """
 name: killed
@@ -117,7 +117,7 @@ def time_training(trial: TrialSpec, data: PreparedData, environment: ExecutionEn
             pass
         seconds = time.perf_counter() - start
         start = time.perf_counter()
-        content = encode_training_state(capture_training_state(training.run), {})
+        content = encode_training_state(collect_training_state(training.run), {})
         environment.checkpoints.write(_STATE, content)
         return seconds, time.perf_counter() - start
 
@@ -126,8 +126,8 @@ def measure_cost(name: str, pairs: int, epochs: int) -> dict[str, Any]:
     """Return the ratio of durations with and without a save after every epoch, over pairs, and the state's size."""
     examples, sections = NETWORKS[name]
     study = parse_study(f"name: x\n{sections}\ntraining: {{epochs: {epochs}}}\nseeds: [0]")
-    trial = make_boundary_trial_specs(study)[0]
-    data = make_synthetic_data(trial.data, examples)
+    trial = make_representative_trial_specs(study)[0]
+    data = make_synthetic_prepared_data(trial.data, examples)
     ratios: list[float] = []
     plain: list[float] = []
     saves: list[float] = []

@@ -44,7 +44,7 @@ def run_search(study: StudySpec) -> dict[str, Any]:
         ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
         study_id = ledger.studies.store_study_once(study)
         run_study(ledger, study_id, LocalExecutor(environment), SilentWatcher())
-        trials = [trial for point in ledger.trials.list_sampled_trials_by_point(study_id) for trial in point]
+        trials = [trial for point in ledger.trials.list_sampled_trials_grouped_by_point(study_id) for trial in point]
         ledger.close()
     finished = [min(trial.losses.values()) for trial in trials if trial.state is TrialState.FINISHED]
     return {

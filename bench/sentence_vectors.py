@@ -23,13 +23,13 @@ from sklearn.preprocessing import StandardScaler
 
 from bench.support.reporting import finish
 from bln_search.data.imdb import get_review_source
-from bln_search.data.imdb_cloze import split_sentences
+from bln_search.data.imdb_cloze import split_sentences_into_words
 from bln_search.data.imdb_next_word import WORDS
 from bln_search.data.imdb_sentences import SENTENCE_LENGTH
 from bln_search.data.reviews import Reviews
-from bln_search.data.texts import build_vocabulary, last_token_ids
+from bln_search.data.texts import build_vocabulary, encode_last_words_left_padded
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import build_initialized_network, load_trained_network
+from bln_search.execution.loaded_network import build_initialized_network, use_trained_network
 from bln_search.models.skip_thoughts import SkipThoughts
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.settings import load_settings
@@ -53,10 +53,14 @@ class ReviewSentences:
     def __init__(self, reviews: Reviews, vocabulary: Mapping[str, int], start: int, number: int) -> None:
         order = np.random.default_rng(0).permutation(len(reviews["test"]))[start : start + number]
         chosen = [reviews["test"][index] for index in order]
-        sentences = [split_sentences(text) or [[]] for text, _ in chosen]
+        sentences = [split_sentences_into_words(text) or [[]] for text, _ in chosen]
         self.labels = np.array([label for _, label in chosen])
         self.review_of_sentence = np.repeat(np.arange(number), [len(review) for review in sentences])
-        encoded = [last_token_ids(words, vocabulary, SENTENCE_LENGTH) for review in sentences for words in review]
+        encoded = [
+            encode_last_words_left_padded(words, vocabulary, SENTENCE_LENGTH)
+            for review in sentences
+            for words in review
+        ]
         self.token_ids = torch.from_numpy(np.stack(encoded).astype(np.int64))
 
     @torch.no_grad()
@@ -84,7 +88,7 @@ def measure_trials(
     """Return for each arm the accuracies by seed, with trained and with first weights."""
     accuracies: dict[str, dict[str, list[float]]] = {}
     for trial in trials:
-        with load_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
+        with use_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
             networks = {"trained": loaded.network, "first weights": build_initialized_network(trial.spec, loaded.data)}
             for weights, network in networks.items():
                 assert isinstance(network, SkipThoughts)
@@ -108,9 +112,11 @@ def main() -> None:
     environment = ExecutionEnvironment(folder, settings.cache, settings.checkpoint_store)
     with closing(open_and_upgrade_ledger(options.database or settings.database_url)) as ledger:
         study = ledger.studies.get_by_name_or_id(options.study)
-        trials = ledger.trials.list_finished_trials(study.id)
+        trials = ledger.trials.list_finished_full_trials(study.id)
     reviews = get_review_source([folder / "imdb", folder]).files.read_reviews()
-    words = ([word for sentence in split_sentences(text) for word in sentence] for text, _ in reviews["train"])
+    words = (
+        [word for sentence in split_sentences_into_words(text) for word in sentence] for text, _ in reviews["train"]
+    )
     vocabulary = build_vocabulary(words, WORDS)
     number = options.reviews
     parts = ReviewSentences(reviews, vocabulary, 0, number), ReviewSentences(reviews, vocabulary, number, number)

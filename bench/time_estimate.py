@@ -24,11 +24,11 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.messages import TrialTask
 from bln_search.execution.time_estimate.estimate import estimate_study_time
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.settings import Settings
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
-from bln_search.training.step_timing import Stopwatch
+from bln_search.training.step_timing import DeviceSynchronizedClock
 
 STUDIES = {
     "quickstart": """
@@ -66,11 +66,11 @@ def compare_trials(text: str, data: Path, seconds_per_group: float) -> dict[str,
     study = parse_study(text)
     with tempfile.TemporaryDirectory() as folder:
         environment = ExecutionEnvironment(data, CACHE, FolderStore(Path(folder) / "checkpoints"))
-        stopwatch = Stopwatch(clock=time.process_time)
+        stopwatch = DeviceSynchronizedClock(clock=time.process_time)
         estimate = estimate_study_time(study, environment, 1, seconds_per_group=seconds_per_group, stopwatch=stopwatch)
         start = stopwatch.read_seconds()
         for trial in list_planned_trial_specs(study):
-            for _ in run_trial_task(TrialTask(1, trial), environment, lambda _: None):
+            for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, lambda _: None):
                 pass
         actual = stopwatch.read_seconds() - start
     return {

@@ -20,7 +20,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.time_estimate.estimate import SECONDS_PER_GROUP, estimate_study_time
 from bln_search.specs import load_study
-from bln_search.training.step_timing import Stopwatch
+from bln_search.training.step_timing import DeviceSynchronizedClock
 
 ROOT = Path(__file__).parents[1]
 STUDIES = (
@@ -42,7 +42,7 @@ def estimate_study(name: str, data: Path, device: str, seconds_per_group: float)
         load_study(ROOT / "studies" / f"{name}.yaml"),
         environment,
         seconds_per_group=seconds_per_group,
-        stopwatch=Stopwatch(device, clock),
+        stopwatch=DeviceSynchronizedClock(device, clock),
     )
     return {**time_estimate_to_record(estimate), "clock": clock.__name__, "provenance": provenance(device)}
 

@@ -34,13 +34,13 @@ from bln_search.core.configuration import InferenceConfiguration, all_configurat
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.method import Method
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.execution.loaded_network import build_initialized_network
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.specs import TrialSpec, list_planned_trial_specs, parse_study
 from bln_search.training import TrainingRun
-from bln_search.training.checkpoint import load_weights
+from bln_search.training.checkpoint import copy_weights_into_network
 
 STUDY = """
 name: versus_grid
@@ -63,13 +63,13 @@ def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float
     )
     data = prepare_data(trial)
     network, weights = _train(trial, data)
-    load_weights(network, weights)
+    copy_weights_into_network(network, weights)
     size = trial.training.batch_size
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     inputs, targets = data.splits[Split.TRAIN]
     complete = len(inputs) // size * size
     batches = (x for x, _ in iter_mini_batches_with_fillers(inputs[:complete], targets[:complete], size))
-    gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, batches)}
+    gathered = {str(PopulationEstimate.FROZEN): collect_moments_with_frozen_weights(network, batches)}
     populations = compute_populations_of_layers(layers, gathered, Correction.BESSEL, per_slot=False)
     for layer, estimates in populations.items():
         layer.configure(InferenceConfiguration(configuration), estimates[PopulationEstimate.FROZEN])

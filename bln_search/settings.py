@@ -149,7 +149,7 @@ class Settings(BaseSettings):
         return self.data or self.home / "data"
 
     @property
-    def studies_folder(self) -> Path | None:
+    def study_files_folder(self) -> Path | None:
         """The folder of the study files that the pages offer; None if it does not exist."""
         folder = self.studies or Path("studies")
         return folder if folder.is_dir() else None
@@ -181,7 +181,7 @@ class Settings(BaseSettings):
         return timedelta(days=self.export_days)
 
     @property
-    def result_folders(self) -> list[Path]:
+    def output_folders(self) -> list[Path]:
         """The folders of this machine that results are written to: home, checkpoints and an SQLite database."""
         store, url = self.checkpoint_store, self.database or ""
         checkpoints = [store.path] if isinstance(store, FolderStore) else []

@@ -18,7 +18,7 @@ from service.http.problems import ProblemException, make_invalid_body_problem
 _TRIALS = "arms, points and seeds make trials:"
 
 
-def plan_study_within_limits(study: StudySpec, settings: Settings) -> StudySize:
+def check_limits_and_compute_study_size(study: StudySpec, settings: Settings) -> StudySize:
     """Return the plan of a study that the service accepts.
 
     Raises:
@@ -53,6 +53,6 @@ def _make_over_limit_problem(section: str, quantity: str, count: int, limit: int
 
 def check_free_disk_space(settings: Settings, subject: str = "study") -> None:
     """Raise ProblemException (507) if the disk is nearly full. subject: what is not accepted."""
-    reason = find_disk_space_problem(settings.result_folders, settings.free_bytes)
+    reason = find_disk_space_problem(settings.output_folders, settings.free_bytes)
     if reason is not None:
         raise ProblemException(507, "storage-full", f"{reason}: no {subject} is accepted until disk space is free")

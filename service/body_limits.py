@@ -11,7 +11,7 @@ RESULTS_PATH = "/api/v1/studies/results"
 """Path whose bodies contain per-example results, which are larger than others."""
 
 
-async def get_body_limit_in_bytes(request: Request, settings: Settings) -> int:
+async def authorize_and_get_body_limit(request: Request, settings: Settings) -> int:
     """Return the largest body in bytes.
 
     A large body is read for a valid token only, because nobody else may occupy so much memory.

@@ -13,7 +13,7 @@ from bln_search.storage.ledger import Ledger
 from service.caching.analysis_cache import AnalysisCache
 from service.caching.leaderboard_cache import LeaderboardCache
 from service.caching.response_cache import ResponseCache
-from service.caching.ttl_cache import TtlCache
+from service.caching.ttl_cache import ExpiringCachedValue
 from service.event_feed import EventFeed
 from service.http.rate_limiter import RateLimiter
 from service.monitoring.metrics import ServiceMetrics
@@ -36,7 +36,7 @@ class AppContext:
     rate_limiter: RateLimiter
     metrics: ServiceMetrics
     event_feed: EventFeed
-    readiness: TtlCache[Readiness]
+    readiness: ExpiringCachedValue[Readiness]
     streams: Counter[str] = field(default_factory=Counter)
 
 

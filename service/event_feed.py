@@ -48,7 +48,7 @@ class StudySubscription:
         self.last_event, self.has_ended, self.is_closed = 0, False, False
         self._changed = asyncio.Event()
 
-    async def wait_for_event(self, after: int, timeout: float) -> None:
+    async def wait_until_event_after(self, after: int, timeout: float) -> None:
         """Return when the study has an event after number `after` or has ended, or after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while not (self.is_closed or self.has_ended or self.last_event > after) and time.monotonic() < deadline:
@@ -58,7 +58,7 @@ class StudySubscription:
             except TimeoutError:
                 return
 
-    def update_study_state(self, last_event: int, *, has_ended: bool) -> None:
+    def set_last_event_and_notify(self, last_event: int, *, has_ended: bool) -> None:
         """Set the present state of the study."""
         if (last_event, has_ended) != (self.last_event, self.has_ended):
             self.last_event, self.has_ended = last_event, has_ended
@@ -87,7 +87,7 @@ class EventFeed:
         self._tokens_checked_at = 0.0
 
     @contextmanager
-    def subscribe(self, study_id: int, token_id: int) -> Iterator[StudySubscription]:
+    def use_subscription(self, study_id: int, token_id: int) -> Iterator[StudySubscription]:
         """Follow a study inside the block."""
         subscription = StudySubscription(study_id, token_id)
         self._subscriptions.add(subscription)
@@ -121,13 +121,13 @@ class EventFeed:
     async def _poll_database_once(self) -> None:
         subscriptions = list(self._subscriptions)
         last_events = await self._run_in_reader_thread(
-            lambda: self._ledger.events.read_last_numbers_and_states(
+            lambda: self._ledger.events.read_last_event_numbers_and_study_states(
                 {subscription.study_id for subscription in subscriptions}
             )
         )
         for subscription in subscriptions:
             last_event, state = last_events.get(subscription.study_id, (subscription.last_event, None))
-            subscription.update_study_state(last_event, has_ended=state is None or state in _ENDED_STATES)
+            subscription.set_last_event_and_notify(last_event, has_ended=state is None or state in _ENDED_STATES)
         if time.monotonic() - self._tokens_checked_at > _TOKEN_CHECK_SECONDS:
             valid_tokens = await self._run_in_reader_thread(
                 lambda: self._ledger.tokens.filter_valid_token_ids(

@@ -84,9 +84,9 @@ async def _iter_event_stream_text(
 ) -> AsyncIterator[str]:
     """Yield the events after `last` as text, then new ones, until the study ends or the token expires."""
     yield "retry: 1000\n\n"
-    with context.event_feed.subscribe(study.id, study.bearer.token_id) as subscription:
+    with context.event_feed.use_subscription(study.id, study.bearer.token_id) as subscription:
         while True:
-            await subscription.wait_for_event(last, _KEEP_ALIVE_SECONDS)
+            await subscription.wait_until_event_after(last, _KEEP_ALIVE_SECONDS)
             if subscription.is_closed:
                 return
             records = (

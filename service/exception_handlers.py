@@ -28,7 +28,7 @@ from bln_search.core.errors import (
     StorageFullError,
     StudyBusyError,
     TagError,
-    TokenError,
+    TokenManagementError,
     UnknownStudyError,
 )
 from service.http.problems import (
@@ -46,7 +46,7 @@ _log = logging.getLogger(__name__)
 
 _PROBLEM_BY_ERROR: tuple[tuple[type[BlnSearchError], int, str], ...] = (
     (UnknownStudyError, 404, "not-found"),
-    (TokenError, 404, "not-found"),
+    (TokenManagementError, 404, "not-found"),
     (StudyBusyError, 409, "busy"),
     (ShareLinkLimitError, 409, "busy"),
     (ExportLimitError, 409, "busy"),
@@ -104,7 +104,7 @@ def add_exception_handlers(app: FastAPI) -> None:
         headers = dict(error.headers or {})
         detail = str(error.detail)
         if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-            headers["Allow"] = ", ".join(list_allowed_methods(app, request.url.path))
+            headers["Allow"] = ", ".join(list_allowed_http_methods(app, request.url.path))
             detail = f"this address does not take {request.method}; it takes {headers['Allow'] or 'another method'}"
         elif error.status_code == HTTPStatus.NOT_FOUND:
             detail = _unknown_path_hint(request.url.path)
@@ -131,7 +131,7 @@ def _unknown_path_hint(path: str) -> str:
     return f"the id of a study is a number: find it with /api/v1/studies?name={name['name']}"
 
 
-def list_allowed_methods(app: FastAPI, path: str) -> list[str]:
+def list_allowed_http_methods(app: FastAPI, path: str) -> list[str]:
     """Return the methods of a path according to the OpenAPI document."""
     for template, operations in app.openapi()["paths"].items():
         if re.fullmatch(re.sub(r"\\{.*?\\}", "[0-9]+", re.escape(template)), path):

@@ -16,13 +16,13 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.body_limits import get_body_limit_in_bytes
+from service.body_limits import authorize_and_get_body_limit
 from service.context import AppContext
 from service.exception_handlers import log_and_make_internal_error_response, make_problem_response
 from service.http.page_compression import PageCompressionMiddleware
 from service.http.problems import ProblemException
 from service.http.request_ids import choose_request_id
-from service.http.throttle import THROTTLE_DELAY, Throttle
+from service.http.throttle import THROTTLE_DELAY, RequestsPerSecondThrottle
 
 _log = logging.getLogger("service.access")
 API = "/api/v1"
@@ -62,7 +62,7 @@ class RequestMiddleware:
         self.app = PageCompressionMiddleware(app, API)
         self.context = context
         self._pending_requests = 0
-        self._throttle = Throttle(_UNLIMITED_PER_SECOND)
+        self._throttle = RequestsPerSecondThrottle(_UNLIMITED_PER_SECOND)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle a request."""
@@ -108,7 +108,7 @@ class RequestMiddleware:
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():
             raise ProblemException(400, "not-http", "Content-Length is not a number")
-        return await _read_whole_body(receive, await get_body_limit_in_bytes(request, self.context.settings))
+        return await _read_whole_body(receive, await authorize_and_get_body_limit(request, self.context.settings))
 
     @asynccontextmanager
     async def _count_as_pending(self, request: Request, response: _ResponseInterceptor) -> AsyncIterator[None]:

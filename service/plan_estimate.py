@@ -6,7 +6,7 @@ import json
 
 from bln_search.core.enums import Split
 from bln_search.specs.sections.evaluation import TrainSplitSelection
-from bln_search.specs.split_sizes import EXAMPLES, count_validation_examples, find_known_split_sizes
+from bln_search.specs.split_sizes import EXAMPLES, count_validation_examples, list_known_split_sizes
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_size import StudySize
 from bln_search.storage.ledger import Ledger
@@ -16,9 +16,9 @@ _BYTES_PER_EXAMPLE = 4 + 1 / 8
 """An example's stored outcome: a float32 loss and one bit for whether the prediction is correct."""
 
 
-def add_estimates_to_plan(study: StudySpec, plan: StudySize, ledger: Ledger) -> PlanOut:
+def make_plan_with_estimates(study: StudySpec, plan: StudySize, ledger: Ledger) -> PlanOut:
     """Add estimates to a plan: time from earlier epochs of similar networks, bytes of the per-example outcomes."""
-    epoch_seconds = ledger.listing.find_median_epoch_seconds(
+    epoch_seconds = ledger.listing.find_median_epoch_seconds_and_count(
         study.model.name, study.data.name, fraction=study.data.fraction, batch_size=study.training.batch_size
     )
     return PlanOut(
@@ -52,5 +52,5 @@ def _count_evaluated_train_examples(study: StudySpec, validation: float) -> floa
     evaluation = study.evaluation
     if Split.TRAIN not in evaluation.evaluated_splits:
         return 0
-    train = find_known_split_sizes(study.data).get(Split.TRAIN, 0)
+    train = list_known_split_sizes(study.data).get(Split.TRAIN, 0)
     return train if evaluation.train_examples is TrainSplitSelection.ALL else min(train, validation)

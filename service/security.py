@@ -29,7 +29,7 @@ _bearer_token = HTTPBearer(
 _session = APIKeyCookie(name=COOKIE, auto_error=False, scheme_name="session", description="a browser that signed in")
 
 
-def get_account_bearer(
+def authenticate_account(
     request: Request,
     context: ContextDep,
     header: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer_token)],
@@ -61,14 +61,14 @@ def _get_bearer(
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
         count_failed_login(request, context)
         raise _make_unauthorized_problem("this token is unknown, revoked or expired")
-    context.rate_limiter.count_request_within_limit(bearer.rate_limit_key)
+    context.rate_limiter.count_request_and_check_limit(bearer.rate_limit_key)
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
     request.state.bearer = bearer
     return bearer
 
 
-def get_study_bearer(
+def authenticate_study_reader(
     request: Request,
     study_id: StudyId,
     context: ContextDep,
@@ -79,7 +79,7 @@ def get_study_bearer(
     """Return the bearer who reads a study: an account, or a share link where no account may read the study.
 
     Raises:
-        ProblemException: The problems of `get_account_bearer`; 410 if the share link has ended.
+        ProblemException: The problems of `authenticate_account`; 410 if the share link has ended.
     """
     if share is None:
         return _get_bearer(request, context, header, cookie)
@@ -92,18 +92,18 @@ def get_study_bearer(
         else:
             if _find_readable_study_header(context, study_id, bearer) is not None:
                 return bearer
-    bearer = get_share_link_bearer(request, context, share)
+    bearer = authenticate_share_link(request, context, share)
     request.state.bearer = bearer
     return bearer
 
 
-def get_share_link_bearer(request: Request, context: AppContext, secret: str) -> Bearer:
+def authenticate_share_link(request: Request, context: AppContext, secret: str) -> Bearer:
     """Return the bearer of a share link. Raises ProblemException: 410 if it has ended."""
     bearer = context.ledger.tokens.find_bearer(secret)
     if bearer is None or bearer.kind is not TokenKind.SHARE:
         count_failed_login(request, context)
         raise ProblemException(410, "share-ended", "this link has expired, was revoked, or is incomplete")
-    context.rate_limiter.count_request_within_limit(bearer.rate_limit_key)
+    context.rate_limiter.count_request_and_check_limit(bearer.rate_limit_key)
     return bearer
 
 
@@ -117,15 +117,15 @@ def _find_readable_study_header(context: AppContext, study_id: int, bearer: Bear
 
 
 async def check_request_token(request: Request) -> None:
-    """Check the token before the dependencies of a route do. Raises the problems of `get_account_bearer`."""
+    """Check the token before the dependencies of a route do. Raises the problems of `authenticate_account`."""
     header, cookie = await _bearer_token(request), await _session(request)
-    await run_in_threadpool(get_account_bearer, request, request.app.state.context, header, cookie)
+    await run_in_threadpool(authenticate_account, request, request.app.state.context, header, cookie)
 
 
 def count_failed_login(request: Request, context: AppContext) -> None:
     """Count a wrong token. Raises ProblemException (429) after a few, so that guessing is slow."""
     client = request.client.host if request.client else "unknown"
-    context.rate_limiter.count_request_within_limit(f"wrong {client}", _FAILED_LOGIN_WEIGHT)
+    context.rate_limiter.count_request_and_check_limit(f"wrong {client}", _FAILED_LOGIN_WEIGHT)
 
 
 def _make_unauthorized_problem(detail: str) -> ProblemException:
@@ -144,7 +144,7 @@ def check_same_site(request: Request) -> None:
         raise ProblemException(403, "other-site", "a page of another site sent this request; nothing was done")
 
 
-Reader = Annotated[Bearer, Depends(get_account_bearer)]
+Reader = Annotated[Bearer, Depends(authenticate_account)]
 
 
 def _make_scope_dependency(scope: Scope) -> object:
@@ -169,7 +169,7 @@ class StudyAccess:
     """A study that the bearer may read: id, name, owner, revision, state, and number of trials with a result."""
 
     def __init__(
-        self, study_id: StudyId, context: ContextDep, bearer: Annotated[Bearer, Depends(get_study_bearer)]
+        self, study_id: StudyId, context: ContextDep, bearer: Annotated[Bearer, Depends(authenticate_study_reader)]
     ) -> None:
         header = _find_readable_study_header(context, study_id, bearer)
         if header is None:

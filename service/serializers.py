@@ -56,7 +56,7 @@ def _finished_fraction(item: StudyListItem, trials: int) -> float:
     """The finished part of a study: its ended trials, and of its running trials the finished epochs."""
     if not trials:
         return 0.0
-    running = item.throughput.sum_of_running_fractions if item.throughput is not None else 0.0
+    running = item.throughput.sum_of_finished_fractions if item.throughput is not None else 0.0
     return min(1.0, (item.num_trials_with_result + running) / trials)
 
 

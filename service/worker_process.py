@@ -19,7 +19,7 @@ _MAX_RESTART_DELAY = 30.0
 """Seconds. The delay doubles with each restart of a worker that ran for less than this time."""
 
 
-def make_worker_environment(settings: Settings) -> dict[str, str]:
+def make_worker_environment_variables(settings: Settings) -> dict[str, str]:
     """Return the environment of the worker: the same database.
 
     A password that is in a file is not put into the environment; the worker reads the file itself.
@@ -44,7 +44,7 @@ class RestartedWorkerProcess:
         return subprocess.Popen(  # noqa: S603 - this program itself
             [sys.executable, "-c", program, "worker", "--with-parent"],
             stdin=subprocess.PIPE,  # it closes with this process, which ends the worker
-            env=make_worker_environment(self.settings),
+            env=make_worker_environment_variables(self.settings),
         )
 
     def _restart_when_dead(self) -> None:

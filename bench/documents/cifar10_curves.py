@@ -18,7 +18,7 @@ from bench.support.reporting import read_result
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.states import TrialState
-from bln_search.ranking.leaderboard import LeaderboardRow, rank_results_by_row
+from bln_search.ranking.leaderboard import LeaderboardRow, build_leaderboard_from_results
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
@@ -80,7 +80,7 @@ def _rows(ledger: Ledger, study: StudyRecord, arm: str, seeds: Sequence[int]) ->
         for key, of_row in ledger.results.read_results_by_leaderboard_row(study.id).items()
         if key.arm == arm
     }
-    board = rank_results_by_row({key: of_row for key, of_row in results.items() if of_row}, seeds=len(seeds))
+    board = build_leaderboard_from_results({key: of_row for key, of_row in results.items() if of_row}, seeds=len(seeds))
     return [_row_losses(row) for row in board.rows if row.rank]
 
 

@@ -17,7 +17,7 @@ from bln_search.ranking.statistics.intervals import (
     ALPHA,
     adjust_p_values_by_holm,
     mean_with_t_interval,
-    paired_t_test_p_value,
+    paired_t_test_p_value_of_differences,
 )
 
 PAGE = Path(__file__).parents[2] / "docs" / "ln_convnets.md"
@@ -81,7 +81,8 @@ def study_lines(name: str, label: str) -> list[str]:
         return [f"| {label} | not measured yet | | | | |"]
     measured = differences_of(study, curves)
     adjusted = [
-        adjust_p_values_by_holm([paired_t_test_p_value(claim[kind]) or 1.0 for claim in measured]) for kind in (0, 1)
+        adjust_p_values_by_holm([paired_t_test_p_value_of_differences(claim[kind]) or 1.0 for claim in measured])
+        for kind in (0, 1)
     ]
     lines = []
     for index, (better, worse) in enumerate(CLAIMS):

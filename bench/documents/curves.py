@@ -19,11 +19,11 @@ from bench.support.reporting import read_result
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
-from bln_search.ranking.leaderboard import LeaderboardRow, rank_evaluations
+from bln_search.ranking.leaderboard import LeaderboardRow, build_leaderboard_from_evaluations
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.analysis import find_comparison_of_best_rows
+from bln_search.worker.analysis import compare_best_ranked_rows
 
 _DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {
@@ -54,7 +54,7 @@ def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
     if study is None:
         return None
     by_arm = read_epochs(ledger, study.id)
-    board = ledger.results.rank_study(study.id, study.spec, on=Split.VALIDATION)
+    board = ledger.results.rank_rows_of_study(study.id, study.spec, on=Split.VALIDATION)
     arms = {}
     keys: list[RowKey] = []
     for spec in study.spec.arms:
@@ -91,10 +91,10 @@ def _test_by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, An
 def compare_rows(ledger: Ledger, study: StudyRecord, keys: Sequence[RowKey]) -> dict[str, Any] | None:
     """Return the comparison of every pair of these rows, the better one first; None if the analysis has none."""
     records = ledger.results.list_clean_evaluations(study.id)
-    board = rank_evaluations(
+    board = build_leaderboard_from_evaluations(
         (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
     )
-    comparison, _ = find_comparison_of_best_rows(ledger.results, records, board)
+    comparison, _ = compare_best_ranked_rows(ledger.results, records, board)
     if comparison is None:
         return None
     pairs = []

@@ -46,7 +46,7 @@ def collect(ledger: Ledger) -> dict[str, Any] | None:
     if study is None:
         return None
     arms: dict[str, dict[str, dict[str, list[list[float | None]]]]] = {}
-    for (arm, _), by_seed in ledger.results.read_layer_geometries_by_network(study.id).items():
+    for (arm, _), by_seed in ledger.results.read_layer_geometries_by_arm_and_point(study.id).items():
         arms[arm] = {}
         for layer in dict.fromkeys(record.layer for records in by_seed.values() for record in records):
             arms[arm][layer] = {measure: _by_epoch(by_seed, layer, measure) for measure in MEASURES}

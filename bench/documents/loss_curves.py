@@ -49,7 +49,7 @@ def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
     study = finished_study(ledger, name)
     if study is None:
         return None
-    board = ledger.results.rank_study(study.id, study.spec, on=Split.VALIDATION)
+    board = ledger.results.rank_rows_of_study(study.id, study.spec, on=Split.VALIDATION)
     arm_by_label = {arm.label: arm for arm in study.spec.arms}
     arms = {}
     for (label, point), runs in _read_runs(ledger, study.id).items():

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 from bench.documents.convnets_page import FAILS, HOLDS, UNKNOWN, verdict
 from bench.documents.mbn_results import STEPS, TABLE1, StudyRow, size_point, test_errors
-from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, mean_with_t_interval, paired_t_test_p_value
+from bln_search.ranking.statistics.intervals import (
+    adjust_p_values_by_holm,
+    mean_with_t_interval,
+    paired_t_test_p_value_of_differences,
+)
 
 MARGIN = 1.0
 """Points of test error within which two rows count as equal."""
@@ -97,7 +101,9 @@ def study_lines(study: str) -> list[str]:
             measured.append((claim, [a - b for a, b in zip(first, second, strict=True)]))
     if not measured:
         return [f"| not measured yet | `{study}` | | | |"]
-    adjusted = adjust_p_values_by_holm([paired_t_test_p_value(differences) or 1.0 for _, differences in measured])
+    adjusted = adjust_p_values_by_holm(
+        [paired_t_test_p_value_of_differences(differences) or 1.0 for _, differences in measured]
+    )
     lines = []
     for (claim, differences), p in zip(measured, adjusted, strict=True):
         result = equality_verdict(differences) if claim.is_equality else verdict(differences, p)

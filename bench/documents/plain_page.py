@@ -12,7 +12,11 @@ from typing import Any
 
 from bench.documents.marked_block import run_block_command
 from bench.support.reporting import RESULTS
-from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, mean_with_t_interval, paired_t_test_p_value
+from bln_search.ranking.statistics.intervals import (
+    adjust_p_values_by_holm,
+    mean_with_t_interval,
+    paired_t_test_p_value_of_differences,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "without_normalization.md"
 BLOCK = "plain"
@@ -53,7 +57,7 @@ def _arms_table(study: dict[str, Any]) -> list[str]:
     adjusted = dict(
         zip(
             others,
-            adjust_p_values_by_holm([paired_t_test_p_value(differences[arm]) or 1.0 for arm in others]),
+            adjust_p_values_by_holm([paired_t_test_p_value_of_differences(differences[arm]) or 1.0 for arm in others]),
             strict=True,
         )
     )

@@ -26,13 +26,13 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.grouping import LossBySeed, group_losses_by_row
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
-from bln_search.worker.analysis import find_comparison_of_best_rows
+from bln_search.worker.analysis import compare_best_ranked_rows
 
 _BASELINES = {"bn": ("TT--", (PopulationEstimate.MOVING, PopulationEstimate.FROZEN)), "ln": ("--FF", (None,))}
 
@@ -43,11 +43,11 @@ def compare_condition(
     """Compare the rows with a value under one population estimate with the published order, if there is one."""
     study = ledger.studies.get(study_id)
     records = ledger.results.list_clean_evaluations(study_id)
-    board = rank_evaluations(
+    board = build_leaderboard_from_evaluations(
         (record.as_trial_evaluation for record in records), Split.TEST, seeds=len(study.spec.seeds)
     )
     rows = [row.key for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None) and row.rank]
-    comparison, reason = find_comparison_of_best_rows(ledger.results, records, board, rows)
+    comparison, reason = compare_best_ranked_rows(ledger.results, records, board, rows)
     if comparison is None:
         raise SystemExit(f"{study.name}, {estimate}: {reason}")
     losses = group_losses_by_row((record.as_trial_evaluation for record in records), Split.TEST)
@@ -168,7 +168,7 @@ def pair_groups(by_configuration: dict[str, LossBySeed]) -> dict[str, Any]:
 def compare_with_baselines(ledger: Ledger, study_id: int) -> dict[str, Any]:
     """Return test results of each arm's best row on validation, and BLN's difference to the others, by seed."""
     study = ledger.studies.get(study_id)
-    board = ledger.results.rank_study(study_id, study.spec, on=Split.VALIDATION)
+    board = ledger.results.rank_rows_of_study(study_id, study.spec, on=Split.VALIDATION)
     scored = ledger.results.list_evaluations_for_ranking(study_id)
     losses = group_losses_by_row(scored, Split.TEST)
     best = next(row for row in board.rows if row.arm == "bln" and row.rank)

@@ -14,7 +14,7 @@ from typing import Any
 from bench.documents.marked_block import run_block_command
 from bench.documents.plain_page import interval_text
 from bench.support.reporting import RESULTS
-from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, paired_t_test_p_value
+from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, paired_t_test_p_value_of_differences
 
 PAGE = Path(__file__).parents[2] / "docs" / "recurrent_gain.md"
 BLOCK = "recurrent_gain"
@@ -61,7 +61,7 @@ def _length_table(study: dict[str, Any]) -> list[str]:
     ]
     values = {row: (_values(study, row), _values(study, row, _LENGTH)) for row in rows}
     changes = [_differences(after, before) for before, after in values.values()]
-    adjusted = adjust_p_values_by_holm([paired_t_test_p_value(change) or 1.0 for change in changes])
+    adjusted = adjust_p_values_by_holm([paired_t_test_p_value_of_differences(change) or 1.0 for change in changes])
     lines = _heading(_LENGTH_COLUMNS)
     for (row, (before, after)), change, p in zip(values.items(), changes, adjusted, strict=True):
         arm, gain, code, _ = row
@@ -78,7 +78,9 @@ def _gain_table(study: dict[str, Any]) -> list[str]:
         (arm, code): [_values(study, (arm, gain, code, estimate)) for gain in _GAINS] for arm, code, estimate in _ROWS
     }
     differences = [_differences(small, one) for one, small in values.values()]
-    adjusted = adjust_p_values_by_holm([paired_t_test_p_value(difference) or 1.0 for difference in differences])
+    adjusted = adjust_p_values_by_holm(
+        [paired_t_test_p_value_of_differences(difference) or 1.0 for difference in differences]
+    )
     lines = _heading(_GAIN_COLUMNS)
     for ((arm, code), (one, small)), difference, p in zip(values.items(), differences, adjusted, strict=True):
         lines.append(

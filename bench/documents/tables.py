@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.support.reporting import RESULTS, make_parser, provenance
 from bln_search.core.enums import Split
-from bln_search.reports.export import flatten_row
+from bln_search.reports.export import row_to_json_fields
 from bln_search.settings import load_settings
 from bln_search.specs.sections.space import format_point
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
@@ -20,7 +20,7 @@ def read_leaderboard(ledger: Ledger, name: str, trained_at: str | None = None) -
     """Return the leaderboard of a study as JSON values. trained_at: git revision of the training."""
     environment = provenance()
     study = ledger.studies.get_by_name_or_id(name)
-    board = ledger.results.rank_study(study.id, study.spec)
+    board = ledger.results.rank_rows_of_study(study.id, study.spec)
     by_seed: dict[str, dict[str, Any]] = {}
     by_condition: dict[str, dict[str, dict[str, Any]]] = {}
     for record in ledger.results.list_evaluations_for_ranking(study.id):
@@ -39,7 +39,7 @@ def read_leaderboard(ledger: Ledger, name: str, trained_at: str | None = None) -
         "state": study.state,
         "ranked_on": board.ranked_on,
         "spec": study.spec.model_dump(mode="json"),
-        "rows": [flatten_row(row) for row in board.rows],
+        "rows": [row_to_json_fields(row) for row in board.rows],
         "loss_and_accuracy_by_seed": by_seed,
         **({"loss_and_accuracy_by_condition": by_condition} if by_condition else {}),
         "kept_epochs": {

@@ -67,10 +67,10 @@ def measure_leaderboard(rows: int, runs: int) -> dict[str, Any]:
     with database("sqlite") as url:
         ledger = open_and_upgrade_ledger(url)
         study_id = create_study(ledger, points)
-        trials = [trial.id for trial in ledger.trials.list_open_trials(study_id)]
+        trials = [trial.id for trial in ledger.trials.list_claimable_trials(study_id)]
         store_evaluations(ledger, trials, rng)
         spec = ledger.studies.get(study_id).spec
-        seconds = [_time_call(lambda: ledger.results.rank_study(study_id, spec)) for _ in range(runs)]
+        seconds = [_time_call(lambda: ledger.results.rank_rows_of_study(study_id, spec)) for _ in range(runs)]
         size = _database_size(ledger)
         ledger.close()
     return {
@@ -103,7 +103,7 @@ def measure_trial_results(kind: str, trials: int) -> dict[str, Any]:
         study_id = create_study(ledger, -(-trials // SEEDS))
         size_before = _database_size(ledger)
         seconds = []
-        for trial in ledger.trials.list_open_trials(study_id)[:trials]:
+        for trial in ledger.trials.list_claimable_trials(study_id)[:trials]:
             token = ledger.attempts.claim_trial(trial.id, RUNNER)
             ledger.attempts.record_checkpoint(token, CheckpointRecord("x.safetensors", "0" * 64, 1, "FFFF", 0.5, {}))
             evaluations_of_trial = tuple(
@@ -190,7 +190,7 @@ def measure_rates(kind: str, processes: int, seconds: float, rounds: int) -> dic
     with database(kind) as url:
         ledger = open_and_upgrade_ledger(url)
         study_id = create_study(ledger, 1 + processes // SEEDS)
-        trials = ledger.trials.list_open_trials(study_id)[:processes]
+        trials = ledger.trials.list_claimable_trials(study_id)[:processes]
         workers = [
             (url, number, study_id, ledger.attempts.claim_trial(trial.id, RUNNER))
             for number, trial in enumerate(trials)

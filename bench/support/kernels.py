@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from bln_search.norms.row_batching.compiled.availability import are_kernels_installed, disable_kernels
+from bln_search.norms.row_batching.compiled.availability import are_kernels_installed, use_torch_instead_of_kernels
 
 WITHOUT_KERNELS, WITH_KERNELS = "torch", "with_kernels"
 """Names of the two variants."""
@@ -21,7 +21,7 @@ WITHOUT_KERNELS, WITH_KERNELS = "torch", "with_kernels"
 def kernel_contexts(device: str) -> dict[str, Callable[[], AbstractContextManager[None]]]:
     """Return the context in which each variant is measured; kernels run on CPU."""
     has_kernels = device == "cpu" and are_kernels_installed()
-    return {WITHOUT_KERNELS: disable_kernels, **({WITH_KERNELS: nullcontext} if has_kernels else {})}
+    return {WITHOUT_KERNELS: use_torch_instead_of_kernels, **({WITH_KERNELS: nullcontext} if has_kernels else {})}
 
 
 def with_kernels(result: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _use_all_kernels() -> None:
     """Call each kernel once, on arrays of the types that evaluations have."""
     import numpy as np
 
-    from bln_search.norms.row_batching.compiled.dense_tail import sum_scores_of_last_layers
+    from bln_search.norms.row_batching.compiled.dense_tail import add_scores_of_last_layers
     from bln_search.norms.row_batching.compiled.separate_rows import normalize_separate_rows
     from bln_search.norms.row_batching.compiled.sum_tanh import tanh_of_sums
 
@@ -63,7 +63,7 @@ def _use_all_kernels() -> None:
     rows = np.zeros((1, 2), np.int64)
     scalars, is_true = (1.0, 1.0, 1e-3, 0.0, 1.0), True
     tanh_of_sums(*(zeros(64) for _ in range(4)), rows, rows, rows, (1, 1, 1, 1, 8, 8), 0, 1, is_true, zeros(16))
-    sum_scores_of_last_layers(
+    add_scores_of_last_layers(
         zeros(32),
         zeros(32),
         rows,

@@ -27,5 +27,5 @@ class TableLossSource:
 
     def sum_losses(self, digits: Digits, batches: Sequence[int]) -> Floats:
         """Sums of losses, (configurations, mini-batches)."""
-        indices = [self.space.index_of_digits([int(digit) for digit in row]) for row in digits]
+        indices = [self.space.index_of_choice_digits([int(digit) for digit in row]) for row in digits]
         return self._losses[np.ix_(list(batches), indices)].T

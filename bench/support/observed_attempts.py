@@ -36,9 +36,9 @@ class ObservedAttempts(AttemptRepository):
         self.renewed_at |= dict.fromkeys(tokens, time.monotonic())
         return tokens
 
-    def record_reports(self, reports: Sequence[AttemptReport]) -> None:
+    def record_attempt_reports(self, reports: Sequence[AttemptReport]) -> None:
         """Record reports, and note how long after the ends of their epochs; leases of ended attempts end."""
-        super().record_reports(reports)
+        super().record_attempt_reports(reports)
         now = time.monotonic()
         for report in reports:
             if isinstance(report, EpochsReport):

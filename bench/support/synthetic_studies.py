@@ -38,7 +38,7 @@ def create_studies(ledger: Ledger, rows: int) -> list[int]:
         study = parse_study(STUDY.format(number=number, seeds=", ".join(str(seed) for seed in range(SEEDS))))
         study_id = queue.submit_study(study, "bench").study_id
         ledger.studies.lease_and_start(study_id, lambda _: True, "bench/1/0")
-        trials = ledger.trials.list_open_trials(study_id)
+        trials = ledger.trials.list_claimable_trials(study_id)
         for trial in trials:
             attempt = ledger.attempts.claim_trial(trial.id, "bench/1/0")
             ledger.attempts.record_checkpoint(attempt, _checkpoint(trial.id))

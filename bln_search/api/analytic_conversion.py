@@ -22,7 +22,9 @@ def is_analytic_method(method: Method | str) -> bool:
     return method in list(Method) and Method(method).computes_statistics_from_weights
 
 
-def check_example_inputs_fit_method(network: nn.Module, method: Method | str, example_inputs: Tensor | None) -> None:
+def check_example_inputs_given_if_needed(
+    network: nn.Module, method: Method | str, example_inputs: Tensor | None
+) -> None:
     """Raise ModelError unless the inputs are given where a method needs them, and only there."""
     if is_analytic_method(method) and not isinstance(example_inputs, Tensor):
         raise ModelError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from bln_search.api.arguments import check_network
+from bln_search.api.arguments import check_network_is_module
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
@@ -17,7 +17,7 @@ from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import evaluation_mode, find_norms
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
 from bln_search.norms.network.stored_values import missing_stored_statistics
 from bln_search.norms.statistics import LayerPopulation
 
@@ -73,8 +73,8 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
         bln_search.apply_configuration(model, ranked.recommended)
         bln_search.apply_configuration(model, "TTTT")  # the layers have population values now
     """
-    check_network(network, "apply_configuration(network, choice)")
-    layers = find_norms(network)
+    check_network_is_module(network, "apply_configuration(network, choice)")
+    layers = get_norms_by_name(network)
     if isinstance(choice, RankedConfiguration):
         choice = choice.with_populations_of_network(network)
     configurations, populations = _configurations_and_populations_by_layer(choice, network, list(layers))

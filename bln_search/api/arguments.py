@@ -21,7 +21,7 @@ OtherLayersName = Literal["free", "shared", "as_is"]
 LayerSearchName = Literal["exact", "beam", "coordinate", "tpe", "racing", "random"]
 
 
-def check_network(network: object, call: str) -> None:
+def check_network_is_module(network: object, call: str) -> None:
     """Raise ModelError unless `network` is an `nn.Module`. call: how the function is called, for the message."""
     if isinstance(network, nn.Module):
         return

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from bln_search.api.analytic_conversion import (
     bind_layers_preserving_outputs,
-    check_example_inputs_fit_method,
+    check_example_inputs_given_if_needed,
     is_analytic_method,
 )
-from bln_search.api.arguments import MethodName, SemanticsName, check_network
+from bln_search.api.arguments import MethodName, SemanticsName, check_network_is_module
 from bln_search.api.unconverted_layers import (
     UnconvertedLayer,
     describe_unconverted_layer,
@@ -27,7 +27,7 @@ from bln_search.core.enums import Semantics, parse_enum
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import Normalization
-from bln_search.norms.padding import ZeroPaddingHook
+from bln_search.norms.padding import EncoderZeroPaddingHook
 from bln_search.norms.replacement import NormFactory, NotReplacedReason, find_registered_class, replace_layer_or_explain
 
 Modules = Sequence[tuple[str, nn.Module]]
@@ -80,7 +80,7 @@ def convert(
         model = nn.Sequential(nn.Linear(20, 32), nn.ReLU(), nn.BatchNorm1d(32), nn.Linear(32, 2))
         model = bln_search.convert(model, batch_size=25)  # train it with mini-batches of 25
     """
-    check_network(network, "convert(network)")
+    check_network_is_module(network, "convert(network)")
     semantics = parse_enum(Semantics, semantics, "semantics")
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise ValueError(f"batch_size is a whole number of at least 1, not {batch_size!r}")
@@ -88,7 +88,7 @@ def convert(
         raise ModelError(
             f"there is no method {method!r}: choose bln, bn, ln, mbn, brn, wn, normprop, ap2, none or same"
         )
-    check_example_inputs_fit_method(network, method, example_inputs)
+    check_example_inputs_given_if_needed(network, method, example_inputs)
     modules = list(_iter_outermost_norms(network))
     factory = NormFactory(None if method == "same" else Method(method), semantics, batch_size)
     replacement_of, kept = _make_replacements_and_list_kept(network, modules, factory)
@@ -230,6 +230,6 @@ def _disable_nested_tensors_in_encoders(network: nn.Module, *, keep_zeros: bool)
     for encoder in network.modules():
         if isinstance(encoder, nn.TransformerEncoder):
             if keep_zeros and encoder.use_nested_tensor:
-                zeros = ZeroPaddingHook(getattr(encoder, "mask_check", True))
+                zeros = EncoderZeroPaddingHook(getattr(encoder, "mask_check", True))
                 encoder.layers[-1].register_forward_hook(zeros, with_kwargs=True)
             encoder.use_nested_tensor = False

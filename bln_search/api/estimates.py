@@ -11,13 +11,13 @@ from bln_search.core.blend import POPULATION_NAME, PopulationWeight, blended_est
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
-    estimates_from_training_history,
-    list_configurations_of_layers,
+    list_possible_configurations,
+    moments_by_estimate_from_training_history,
 )
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
@@ -71,7 +71,7 @@ def list_possible_inference_rows(
         if not _has_configuration_letter(estimate)
     }
     rows = []
-    for configuration in list_configurations_of_layers(layers, from_weights=PopulationEstimate.ANALYTIC in estimates):
+    for configuration in list_possible_configurations(layers, from_weights=PopulationEstimate.ANALYTIC in estimates):
         if not estimates.keys() >= set(configuration.estimates_named_by_letters):
             continue
         if not configuration.uses_population:
@@ -119,10 +119,13 @@ def collect_all_population_estimates(
     collected = {name: _collect_moments_over_loader(adapter, layers, loader, kept) for name, loader in loaders.items()}
     estimates: dict[str, Mapping[str, LayerMoments]] = {**collected, **(gathered or {})}
     _check_estimates_match_layers(estimates, loaders, layers)
-    return {**estimates_from_training_history(layers, moments_of_reached_layers(estimates)), **estimates}
+    return {
+        **moments_by_estimate_from_training_history(layers, get_moments_of_first_data_population(estimates)),
+        **estimates,
+    }
 
 
-def moments_of_reached_layers(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
+def get_moments_of_first_data_population(estimates: MomentsByEstimate) -> Mapping[str, LayerMoments]:
     """The moments of the layers that the network uses in evaluation mode: those of the first estimate over data."""
     frozen = estimates.get(PopulationEstimate.FROZEN)
     if frozen is not None:
@@ -138,7 +141,9 @@ def _collect_moments_over_loader(
     Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
-    gathered = collect_frozen_moments(adapter.network, adapter.iter_population_inputs(loader, loader.name), kept=kept)
+    gathered = collect_moments_with_frozen_weights(
+        adapter.network, adapter.iter_population_inputs(loader, loader.name), kept=kept
+    )
     size = max((moments.batch_size for moments in gathered.values()), default=None)
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size
@@ -159,7 +164,7 @@ def _check_estimates_match_layers(
     """Raise DataError if an estimate belongs to other layers or lacks a layer, ValueError for unknown estimates."""
     for name in estimates.keys() - loaders.keys():
         parse_enum(PopulationEstimate, name, "gathered: a population estimate")
-    reached = moments_of_reached_layers(estimates).keys()
+    reached = get_moments_of_first_data_population(estimates).keys()
     for estimate, moments in estimates.items():
         mismatched = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
         if mismatched:

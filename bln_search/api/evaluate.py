@@ -17,15 +17,15 @@ from bln_search.api.arguments import (
 from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.estimates import parse_blends, parse_population_loaders
 from bln_search.api.inputs.batch_forms import Target
-from bln_search.api.inputs.condition_loaders import parse_loaders_by_condition
+from bln_search.api.inputs.condition_loaders import parse_condition_loaders
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.metrics import UserMetric, parse_metrics
 from bln_search.api.inputs.peeked_loader import Loader
 from bln_search.api.inputs.score import UserScore, parse_score
-from bln_search.api.network_evaluation import EvaluationSettings, NetworkEvaluation
-from bln_search.api.network_list import compute_distinct_fingerprints, parse_networks
+from bln_search.api.network_evaluation import CheckedEvaluationArguments, NetworkEvaluator
+from bln_search.api.network_list import compute_fingerprints_unless_equal, parse_networks
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.api.several_tables import combine_tables
+from bln_search.api.several_tables import combine_tables_over_networks
 from bln_search.core.enums import Correction, parse_enum
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.chunking import MEMORY_LIMIT
@@ -150,8 +150,8 @@ def evaluate_configurations(
         print(ranked.recommended, ranked["TTTT"])
     """
     networks = parse_networks(network, "evaluate_configurations(network, train_loader, validation_loader)")
-    conditions = parse_loaders_by_condition(validation_loader, test_loader)
-    settings = EvaluationSettings(
+    conditions = parse_condition_loaders(validation_loader, test_loader)
+    settings = CheckedEvaluationArguments(
         scoring=parse_score(score),
         correction=parse_enum(Correction, correction, "correction"),
         blends=parse_blends(blends),
@@ -165,7 +165,9 @@ def evaluate_configurations(
         memory_limit=parse_memory_limit(memory_limit),
     )
     populations = parse_population_loaders(train_loader)
-    fingerprints = compute_distinct_fingerprints(networks)
-    data = EvaluationData.read_first_batches(populations, conditions, networks=len(networks))
-    evaluations = [NetworkEvaluation(each, data, settings) for each in networks]
-    return combine_tables([evaluation.rank_under_each_condition() for evaluation in evaluations], fingerprints)
+    fingerprints = compute_fingerprints_unless_equal(networks)
+    data = EvaluationData.from_peeked_loaders(populations, conditions, networks=len(networks))
+    evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
+    return combine_tables_over_networks(
+        [evaluation.evaluate_and_rank_per_condition() for evaluation in evaluations], fingerprints
+    )

@@ -22,10 +22,14 @@ from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate, PopulationRefresh, parse_enum
 from bln_search.core.errors import BatchDependenceWarning, DataError
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.norms.network.layers import estimates_from_training_history, find_norms, refresh_populations
-from bln_search.training.fine_tuning import FineTuning, FineTuningEpoch
+from bln_search.norms.network.layers import (
+    get_norms_by_name,
+    moments_by_estimate_from_training_history,
+    refresh_populations,
+)
+from bln_search.training.fine_tuning import FineTuningEpoch, FineTuningRun
 
 RefreshName = Literal["epoch", "never"]
 
@@ -116,10 +120,10 @@ def fine_tune(
     row = _choose_training_row(choice, before)
     _apply_row_without_warning(tuned, row)
     trainer = _FineTuningCallbacks(tuned, train_loader, options, per_slot=row.per_slot)
-    tuning = FineTuning(
+    tuning = FineTuningRun(
         tuned,
         trainer.iter_epoch_mini_batches,
-        trainer.compute_mean_loss,
+        trainer.compute_mini_batch_mean_loss,
         optimizer((parameter for parameter in tuned.parameters() if parameter.requires_grad), lr=learning_rate),
         epochs=epochs,
         refresh=refresh,
@@ -129,7 +133,7 @@ def fine_tune(
     tuned.eval()
     if refresh is PopulationRefresh.EPOCH:
         trainer.refresh_population_values()
-    for layer in find_norms(tuned).values():
+    for layer in get_norms_by_name(tuned).values():
         layer.population_outdated = False
     return tuned, FineTuningResult(before, rank_all_configurations(), row.configuration, records, tuning.diverged)
 
@@ -172,7 +176,7 @@ class _FineTuningCallbacks:
         """Inputs and targets of an epoch."""
         return self.adapter.iter_input_target_pairs(self.loader, "train_loader", self.score)
 
-    def compute_mean_loss(self, batch: MiniBatch) -> Tensor:
+    def compute_mini_batch_mean_loss(self, batch: MiniBatch) -> Tensor:
         """The mean loss of a mini-batch."""
         inputs, targets = batch
         outputs = self.adapter.network(inputs)
@@ -182,9 +186,9 @@ class _FineTuningCallbacks:
 
     def refresh_population_values(self) -> None:
         """Give the layers population values of the present weights."""
-        frozen = collect_frozen_moments(
+        frozen = collect_moments_with_frozen_weights(
             self.adapter.network, self.adapter.iter_population_inputs(self.loader, "train_loader")
         )
-        layers = find_norms(self.network)
-        moments = {**estimates_from_training_history(layers), PopulationEstimate.FROZEN: frozen}
+        layers = get_norms_by_name(self.network)
+        moments = {**moments_by_estimate_from_training_history(layers), PopulationEstimate.FROZEN: frozen}
         refresh_populations(layers, moments, self.correction, per_slot=self.per_slot)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from bln_search.core.enums import OtherLayers, PopulationEstimate
+from bln_search.core.enums import PopulationEstimate, UngroupedLayers
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.tree.configuration_space import list_ungrouped_layers
+from bln_search.evaluation.tree.configuration_space import list_ungrouped_layer_names
 from bln_search.norms import Normalization
 from bln_search.norms.network.stored_values import find_stored_population, missing_stored_statistics
 from bln_search.norms.normalization_base import NormalizationBase
@@ -14,7 +14,7 @@ from bln_search.norms.row_batching.row_tensor import LayerPopulations
 
 
 def find_fixed_layers(
-    layers: Mapping[str, Normalization], groups: Mapping[str, Sequence[str]] | None, others: OtherLayers
+    layers: Mapping[str, Normalization], groups: Mapping[str, Sequence[str]] | None, others: UngroupedLayers
 ) -> dict[str, Normalization]:
     """The layers that keep their configuration, by name.
 
@@ -23,13 +23,13 @@ def find_fixed_layers(
         ModelError: A pattern matches no layer, a layer matches two groups, or a layer that keeps its configuration
             lacks a value that it reads.
     """
-    if others is not OtherLayers.FREE and groups is None:
+    if others is not UngroupedLayers.FREE and groups is None:
         raise ValueError(
             f'others="{others}" is about the layers that no group names: name the layers to search in groups, as in '
             'groups={"last": ["layer4.*"]}'
         )
-    ungrouped = [] if groups is None else list_ungrouped_layers(layers, groups)
-    kept = {name: layers[name] for name in ungrouped if others is OtherLayers.AS_IS}
+    ungrouped = [] if groups is None else list_ungrouped_layer_names(layers, groups)
+    kept = {name: layers[name] for name in ungrouped if others is UngroupedLayers.AS_IS}
     for name, layer in kept.items():
         missing = missing_stored_statistics(layer)
         if missing:

@@ -8,11 +8,11 @@ from typing import Literal
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from bln_search.api.arguments import check_network, parse_flag
+from bln_search.api.arguments import check_network_is_module, parse_flag
 from bln_search.core.errors import ModelError
 from bln_search.specs.pydantic_messages import translate_pydantic_error
 from bln_search.specs.sections.initialization import InitializationSpec
-from bln_search.training.initialization import scale_weights_and_introduce_norms
+from bln_search.training.initialization import scale_weights_and_set_norm_parameters
 
 
 def initialize(
@@ -53,7 +53,7 @@ def initialize(
         network = bln_search.convert(network, method="wn", example_inputs=inputs)
         network = bln_search.initialize(network, inputs)  # then train it
     """
-    check_network(network, "initialize(network, inputs)")
+    check_network_is_module(network, "initialize(network, inputs)")
     parse_flag("preserve_function", preserve_function)
     if not isinstance(inputs, Tensor) or inputs.ndim < 2 or len(inputs) < 1:
         raise ModelError("inputs is a mini-batch of training, a tensor (N, ...): call initialize(network, inputs)")
@@ -67,5 +67,5 @@ def initialize(
         details = error.errors()[0]
         location = ".".join(map(str, details["loc"]))
         raise ValueError(f"{location} {translate_pydantic_error(details)}".strip()) from None
-    scale_weights_and_introduce_norms(network, inputs, spec, seed=int(seed))
+    scale_weights_and_set_norm_parameters(network, inputs, spec, seed=int(seed))
     return network

@@ -14,7 +14,7 @@ from bln_search.api.arguments import (
     EstimateName,
     LayerSearchName,
     OtherLayersName,
-    check_network,
+    check_network_is_module,
     get_network_device,
     parse_flag,
     parse_gathered_moments,
@@ -30,7 +30,14 @@ from bln_search.api.inputs.loaders import load_split_into_memory
 from bln_search.api.inputs.peeked_loader import Loader
 from bln_search.api.inputs.score import UserScore, describe_score, last_score_had_correctness, parse_score
 from bln_search.api.ranked_layers import RankedLayers
-from bln_search.core.enums import Correction, LayerScope, LayerSearch, OtherLayers, PopulationEstimate, parse_enum
+from bln_search.core.enums import (
+    Correction,
+    LayerScope,
+    LayerSearchAlgorithm,
+    PopulationEstimate,
+    UngroupedLayers,
+    parse_enum,
+)
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
@@ -41,12 +48,16 @@ from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.evaluators import make_per_layer_evaluator
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
-from bln_search.ranking.paired.per_layer_results import combine_network_searches
-from bln_search.search.layers.search import LayerSearchOptions, assign_mini_batches_to_folds, search_and_confirm_network
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
+from bln_search.ranking.paired.per_layer_results import combine_layer_searches_of_networks
+from bln_search.search.layers.search import (
+    LayerSearchOptions,
+    assign_mini_batches_to_folds,
+    search_layers_and_cross_validate,
+)
 from bln_search.search.layers.strategies import StrategyOptions
 from bln_search.specs.problems import problems_from_pydantic_errors
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.tasks.score import Score
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
@@ -54,9 +65,9 @@ _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True)
 class _NetworkSearch:
-    """The search of one network, as `combine_network_searches` needs it."""
+    """The search of one network, as `combine_layer_searches_of_networks` needs it."""
 
-    spec: LayersSpec
+    spec: LayerSearchSpec
     record: LayerSearchRecord
     arm: str = "network"
     point: str = ""
@@ -70,9 +81,9 @@ def search_layers(
     validation_loader: Loader,
     *,
     test_loader: Loader | None = None,
-    search: LayerSearchName | LayerSearch | None = None,
+    search: LayerSearchName | LayerSearchAlgorithm | None = None,
     groups: Mapping[str, Sequence[str]] | None = None,
-    others: OtherLayersName | OtherLayers = "free",
+    others: OtherLayersName | UngroupedLayers = "free",
     evaluations: int = 2_000,
     folds: int = 2,
     keep: int = 1_000,
@@ -131,20 +142,20 @@ def search_layers(
         print(layered)
         bln_search.apply_configuration(model, layered.best)
     """
-    check_network(network, "search_layers(network, train_loader, validation_loader)")
+    check_network_is_module(network, "search_layers(network, train_loader, validation_loader)")
     scoring = parse_score(score)
     parsed_estimate = parse_enum(PopulationEstimate, estimate, "estimate")
     parsed_correction = parse_enum(Correction, correction, "correction")
     budget = {"evaluations": evaluations, "folds": folds, "keep": keep}
     spec = _parse_layers_spec(
-        None if search is None else parse_enum(LayerSearch, search, "search"), parsed_estimate, groups, budget
+        None if search is None else parse_enum(LayerSearchAlgorithm, search, "search"), parsed_estimate, groups, budget
     )
     parse_memory_limit(memory_limit)
     gathered = parse_gathered_moments(gathered)
-    layers = find_norms(network)
-    kept = find_fixed_layers(layers, groups, parse_enum(OtherLayers, others, "others"))
+    layers = get_norms_by_name(network)
+    kept = find_fixed_layers(layers, groups, parse_enum(UngroupedLayers, others, "others"))
     adapter = BatchAdapter(network, forward, target, get_network_device(network))
-    data = EvaluationData.read_first_batches(
+    data = EvaluationData.from_peeked_loaders(
         parse_population_loaders(train_loader), [SplitLoaders(None, validation_loader, test_loader)]
     )
     data.try_network_on_first_batches(adapter, scoring, one_pass=False, per_slot=parse_flag("per_slot", per_slot))
@@ -158,16 +169,16 @@ def search_layers(
         **stored_populations_of_fixed_layers(kept, parsed_estimate),
     }
     options = PerLayerEvaluatorOptions(
-        parsed_estimate, spec.scope, spec.groups or {}, OtherLayers(others), scoring, memory_limit=memory_limit
+        parsed_estimate, spec.scope, spec.groups or {}, UngroupedLayers(others), scoring, memory_limit=memory_limit
     )
     evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
     if search is None:
         spec = spec.model_copy(update={"search": _choose_exact_or_coordinate_search(evaluator, evaluations)})
-    if spec.search is LayerSearch.EXACT:
+    if spec.search is LayerSearchAlgorithm.EXACT:
         _check_search_space_enumerable(evaluator)
     else:
-        _check_evaluation_budget(evaluations, len(evaluator.space.digits_by_uniform_configuration()))
-    record = search_and_confirm_network(
+        _check_evaluation_budget(evaluations, len(evaluator.space.choice_digits_by_uniform_configuration()))
+    record = search_layers_and_cross_validate(
         evaluator,
         fold_of_batch,
         LayerSearchOptions(spec.search, evaluations, keep, StrategyOptions(seed=seed)),
@@ -175,7 +186,7 @@ def search_layers(
     )
     network_search = _NetworkSearch(spec, record)
     size = len(batches[0][0])
-    result = combine_network_searches(
+    result = combine_layer_searches_of_networks(
         [network_search],
         batch_size=size,
         estimate=parsed_estimate,
@@ -201,14 +212,16 @@ def _load_validation_and_test_batches(
     return validation, test[0] if test else None
 
 
-def _choose_exact_or_coordinate_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearch:
+def _choose_exact_or_coordinate_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearchAlgorithm:
     """`exact` if the tree evaluator can enumerate the space, or plain forward passes within `evaluations`."""
     limit = (
         evaluator.max_configurations
         if isinstance(evaluator, TreePerLayerEvaluator)
         else min(evaluator.max_configurations, evaluations)
     )
-    return LayerSearch.EXACT if evaluator.space.num_configurations <= limit else LayerSearch.COORDINATE
+    return (
+        LayerSearchAlgorithm.EXACT if evaluator.space.num_configurations <= limit else LayerSearchAlgorithm.COORDINATE
+    )
 
 
 def _check_search_space_enumerable(evaluator: PerLayerEvaluator) -> None:
@@ -235,25 +248,25 @@ _LEAST_EVALUATIONS = 16
 
 
 def _parse_layers_spec(
-    search: LayerSearch | None,
+    search: LayerSearchAlgorithm | None,
     estimate: PopulationEstimate,
     groups: Mapping[str, Sequence[str]] | None,
     budget: Mapping[str, int],
-) -> LayersSpec:
+) -> LayerSearchSpec:
     """The arguments as a section of a study. Raises ValueError for arguments that a study would reject."""
     section = {
         "scope": LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
         "groups": None if groups is None else {name: tuple(patterns) for name, patterns in groups.items()},
-        "search": search or LayerSearch.EXACT,
+        "search": search or LayerSearchAlgorithm.EXACT,
         "estimate": estimate,
         **budget,
     }
     if isinstance(budget["evaluations"], int) and 1 <= budget["evaluations"] < _LEAST_EVALUATIONS:
         section["evaluations"] = _LEAST_EVALUATIONS  # _check_evaluations checks it when the layers are known
     try:
-        return LayersSpec.model_validate(section)
+        return LayerSearchSpec.model_validate(section)
     except ValidationError as error:
-        problems = problems_from_pydantic_errors(error.errors(), section, LayersSpec)
+        problems = problems_from_pydantic_errors(error.errors(), section, LayerSearchSpec)
         raise ValueError(
             "; ".join(f"{'.'.join(map(str, problem.location))}: {problem.message}" for problem in problems)
         ) from None

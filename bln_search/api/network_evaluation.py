@@ -11,8 +11,8 @@ from torch import nn
 from bln_search.api.arguments import get_network_device
 from bln_search.api.estimates import (
     collect_all_population_estimates,
+    get_moments_of_first_data_population,
     list_possible_inference_rows,
-    moments_of_reached_layers,
 )
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
@@ -33,18 +33,18 @@ from bln_search.norms import Normalization
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
     compute_populations_of_layers,
-    find_norms,
     find_row_of_original_outputs,
+    get_norms_by_name,
 )
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from bln_search.tasks.score import Score
 
 
 @dataclass(frozen=True)
-class EvaluationSettings:
+class CheckedEvaluationArguments:
     """Checked arguments of `evaluate_configurations`."""
 
     scoring: Score
@@ -60,7 +60,7 @@ class EvaluationSettings:
     memory_limit: int
 
 
-class NetworkEvaluation:
+class NetworkEvaluator:
     """The evaluation of one network. Its data are checked when it is made; no pass over them begins before.
 
     Args:
@@ -73,8 +73,8 @@ class NetworkEvaluation:
         DataError: Mini-batches do not fit the network.
     """
 
-    def __init__(self, network: nn.Module, data: EvaluationData, settings: EvaluationSettings) -> None:
-        self._layers = find_norms(network)
+    def __init__(self, network: nn.Module, data: EvaluationData, settings: CheckedEvaluationArguments) -> None:
+        self._layers = get_norms_by_name(network)
         self._adapter = BatchAdapter(network, settings.forward, settings.target, get_network_device(network))
         self._data, self._settings = data, settings
         data.try_network_on_first_batches(
@@ -82,7 +82,7 @@ class NetworkEvaluation:
         )
         data.check_splits_hold_largest_batch(self._adapter, settings.batch_sizes)
 
-    def rank_under_each_condition(self) -> dict[str | None, RankedConfigurations]:
+    def evaluate_and_rank_per_condition(self) -> dict[str | None, RankedConfigurations]:
         """The ranked table of each condition; populations are collected once."""
         settings, layers = self._settings, self._layers
         estimates = collect_all_population_estimates(self._adapter, layers, self._data.populations, settings.gathered)
@@ -95,14 +95,14 @@ class NetworkEvaluation:
             for split, loader, _ in condition.iter_splits_with_loaders():
                 self._evaluate_split_into(split, loader, rows, populations, measured)
             tables[condition.name] = RankedConfigurations(
-                board=rank_evaluations(
+                board=build_leaderboard_from_evaluations(
                     TrialEvaluation(arm="network", seed=0, evaluation=result) for result in measured.evaluations
                 ),
                 populations=by_estimate,
                 outcomes=_outcomes_by_key(measured.evaluations),
                 class_prior=measured.classes.class_prior_baseline,
                 per_slot=settings.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-                deployed=find_row_of_original_outputs(layers, moments_of_reached_layers(estimates)),
+                deployed=find_row_of_original_outputs(layers, get_moments_of_first_data_population(estimates)),
                 has_accuracy=last_score_had_correctness(settings.scoring),
                 score=describe_score(settings.scoring),
                 metric_values=measured.metric_values,
@@ -122,7 +122,7 @@ class NetworkEvaluation:
         settings = self._settings
         pairs = self._adapter.iter_input_target_pairs(loader, loader.name, settings.scoring)
         if split is Split.VALIDATION and settings.scoring is cross_entropy_and_correctness:
-            pairs = measured.classes.count_targets(pairs)
+            pairs = measured.classes.iter_batches_and_count_targets(pairs)
         for batch_size, batches in iter_batches_by_size(pairs, settings.batch_sizes, loader.name):
             recorder = SplitMetricRecorder(
                 settings.metrics, len(rows), find_dataset_length(loader.loader), settings.memory_limit

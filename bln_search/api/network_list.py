@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from bln_search.api.arguments import check_network
+from bln_search.api.arguments import check_network_is_module
 from bln_search.api.fingerprint import parameter_fingerprint
 from bln_search.core.errors import ModelError
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 
 
 def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[nn.Module]:
@@ -27,11 +27,11 @@ def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[
     if isinstance(network, nn.Module):
         return [network]
     if not isinstance(network, list | tuple):
-        check_network(network, call)
+        check_network_is_module(network, call)
     if not network:
         raise ModelError("the list of networks is empty: give at least one network")
     for member in network:
-        check_network(member, call)
+        check_network_is_module(member, call)
     layers = [_describe_layers_by_name(member) for member in network]
     for position, others in enumerate(layers[1:], start=1):
         if others != layers[0]:
@@ -43,7 +43,7 @@ def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[
     return list(network)
 
 
-def compute_distinct_fingerprints(networks: Sequence[nn.Module]) -> tuple[str, ...]:
+def compute_fingerprints_unless_equal(networks: Sequence[nn.Module]) -> tuple[str, ...]:
     """A fingerprint of each of several networks; empty for one network.
 
     Raises:
@@ -64,7 +64,9 @@ def compute_distinct_fingerprints(networks: Sequence[nn.Module]) -> tuple[str, .
 
 def _describe_layers_by_name(network: nn.Module) -> dict[str, str]:
     """Method and number of features of each normalization layer, by name."""
-    return {name: f"{layer.method} of {layer.num_features} features" for name, layer in find_norms(network).items()}
+    return {
+        name: f"{layer.method} of {layer.num_features} features" for name, layer in get_norms_by_name(network).items()
+    }
 
 
 def _describe_first_difference(first: dict[str, str], second: dict[str, str]) -> str:

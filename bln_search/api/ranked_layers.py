@@ -17,7 +17,7 @@ from bln_search.norms.statistics import LayerPopulation, select_layer_population
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.per_layer import best_layer_configurations_table
+from bln_search.reports.terminal.per_layer import best_per_layer_configurations_table
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,11 +55,13 @@ class RankedLayers:
     def best_independent(self) -> PerLayerConfigurationWithPopulations | None:
         """The evaluated configuration of lowest loss that is independent of the mini-batch; None if there is none."""
         digits = _find_best_independent_digits(self.record)
-        return None if digits is None else self.with_populations(self.record.space.configuration_of_digits(digits))
+        return (
+            None if digits is None else self.with_populations(self.record.space.configuration_of_choice_digits(digits))
+        )
 
     def with_populations(self, configuration: PerLayerConfiguration) -> PerLayerConfigurationWithPopulations:
         """A configuration with the population values it reads. Raises ValueError if the search space lacks it."""
-        self.record.space.digits_of_configuration(configuration)
+        self.record.space.choice_digits_of_configuration(configuration)
         names = self.record.space.layers
         values = {
             name: select_layer_population(
@@ -85,7 +87,7 @@ class RankedLayers:
         return render_table_html(*self._table_with_sentences())
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
-        return best_layer_configurations_table(self.result), per_layer_sentences(self.result)
+        return best_per_layer_configurations_table(self.result), per_layer_sentences(self.result)
 
 
 def _find_best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] | None:
@@ -103,4 +105,4 @@ def _find_best_independent_digits(record: LayerSearchRecord) -> tuple[int, ...] 
     best = int(losses.argmin())
     if not np.isfinite(losses[best]):
         return None
-    return record.space.digits_at_index(best) if digits is None else tuple(int(digit) for digit in digits[best])
+    return record.space.choice_digits_at_index(best) if digits is None else tuple(int(digit) for digit in digits[best])

@@ -22,7 +22,7 @@ from bln_search.api.ranked.file_format import (
 )
 from bln_search.api.ranked.row import LayerPopulationsByName
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.api.several_tables import NetworkTables, combine_tables
+from bln_search.api.several_tables import NetworkTables, combine_tables_over_networks
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
@@ -97,7 +97,7 @@ def _tables_from_json(content: Json, store: NumberedTensors) -> RankedConfigurat
             fingerprints = tuple(content["fingerprints"])
             tables = [replace(table, fingerprints=fingerprints, network=content["network"]) for table in tables]
         networks.append(dict(zip(content["conditions"], tables, strict=True)))
-    return combine_tables(networks, content["fingerprints"])
+    return combine_tables_over_networks(networks, content["fingerprints"])
 
 
 def _network_table_from_json(

@@ -9,14 +9,14 @@ from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.inputs.metrics import mean_metric_values_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.records import Evaluation, EvaluationKey
-from bln_search.ranking.leaderboard import LeaderboardRow, rank_evaluations
+from bln_search.ranking.leaderboard import LeaderboardRow, build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 
 NetworkTables = Mapping[str | None, RankedConfigurations]
 """The tables of one network, by condition; a single condition may be without a name, None."""
 
 
-def combine_tables(
+def combine_tables_over_networks(
     networks: Sequence[NetworkTables], fingerprints: Sequence[str] = ()
 ) -> RankedConfigurations | RankedConditions:
     """The result of an evaluation.
@@ -51,7 +51,7 @@ def rank_means_over_networks(
     )
     deployed = {table.deployed for table in tables}
     return RankedConfigurations(
-        board=rank_evaluations(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
+        board=build_leaderboard_from_evaluations(evaluations, tables[0].board.ranked_on, seeds=len(tables)),
         populations={},
         outcomes={},
         class_prior=tables[0].class_prior,

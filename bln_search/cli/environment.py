@@ -30,14 +30,14 @@ def make_execution_environment(
     Raises:
         ModelError: The device does not exist.
     """
-    from bln_search.execution.devices import choose_device
+    from bln_search.execution.devices import resolve_device_name
     from bln_search.execution.environment import ExecutionEnvironment
 
     return ExecutionEnvironment(
         data=data or settings.data_folder,
         cache=settings.cache,
         checkpoints=settings.checkpoint_store,
-        device=choose_device(device or settings.device, elsewhere=elsewhere),
+        device=resolve_device_name(device or settings.device, elsewhere=elsewhere),
         threads=settings.threads,
         save_seconds=settings.save_seconds,
         cuda_graphs=settings.cuda_graphs,
@@ -57,7 +57,7 @@ def check_executor_options(
         raise typer.BadParameter("this option needs --executor fused or ray", param_hint="--fused-trials")
 
 
-def choose_executor(executor: ExecutorName | None, device: str, trials_per_gpu: int) -> ExecutorName:
+def choose_executor_name(executor: ExecutorName | None, device: str, trials_per_gpu: int) -> ExecutorName:
     """Return the executor that is asked for, otherwise the faster one: `fused` on a GPU, `local` on another device.
 
     Several processes on each GPU are asked for with `trials_per_gpu`, which is then their number of trials.
@@ -81,7 +81,7 @@ def make_executor(
     """Return the executor; a Ray cluster that does not exist or is too small raises an error on entering.
 
     Args:
-        executor: Kind of executor; None for `choose_executor`.
+        executor: Kind of executor; None for `choose_executor_name`.
         environment: Folders and device of the trials.
         workers: Number of trials at the same time; by default one for each core or GPU.
         ray_address: Cluster to join, `host:port`; by default a new one is started.
@@ -91,7 +91,7 @@ def make_executor(
             `fused`, 1 with `ray`.
     """
     trials_per_gpu = trials_per_gpu or load_settings().trials_per_gpu
-    executor = choose_executor(executor, environment.device, trials_per_gpu)
+    executor = choose_executor_name(executor, environment.device, trials_per_gpu)
     check_executor_options(executor, ray_address, gpus_per_trial, trials_per_process)
     if executor is ExecutorName.RAY:
         from bln_search.execution.executors.ray.executor import RayExecutor

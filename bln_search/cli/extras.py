@@ -18,7 +18,7 @@ EXTRAS: dict[str, frozenset[str]] = {
 """Import names of the packages of each extra. The driver of Postgres is chosen by the database URL."""
 
 
-def find_missing_package_error(error: ModuleNotFoundError) -> MissingPackageError | None:
+def find_package_error_for_module_not_found(error: ModuleNotFoundError) -> MissingPackageError | None:
     """Return an error that names the extra of the package; None if the package belongs to no extra."""
     package = (error.name or "").partition(".")[0]
     return next(

@@ -14,7 +14,7 @@ import typer
 from bln_search import __version__
 from bln_search.cli.commands import add_verbs_to_app
 from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
-from bln_search.cli.extras import find_missing_package_error
+from bln_search.cli.extras import find_package_error_for_module_not_found
 from bln_search.cli.output import errors, print_error
 from bln_search.core.errors import (
     BlnSearchError,
@@ -95,7 +95,7 @@ def _run_app_and_translate_errors() -> None:
     except BlnSearchError as error:
         _exit_with_error(error)
     except ModuleNotFoundError as error:
-        package_error = find_missing_package_error(error)
+        package_error = find_package_error_for_module_not_found(error)
         if package_error is None:
             raise
         _exit_with_error(package_error)

@@ -20,14 +20,14 @@ class ExecutorName(StrEnum):
     RAY = "ray"
 
 
-class EvaluatedSplit(StrEnum):
+class ValidationOrTestSplit(StrEnum):
     """A split on which rows are evaluated."""
 
     VALIDATION = Split.VALIDATION.value
     TEST = Split.TEST.value
 
 
-class NamedEstimate(StrEnum):
+class SelectablePopulationEstimate(StrEnum):
     """A population estimate that a row is named by; the memory of MBN is read without being named."""
 
     FROZEN = PopulationEstimate.FROZEN.value
@@ -35,7 +35,7 @@ class NamedEstimate(StrEnum):
     MOVING = PopulationEstimate.MOVING.value
 
 
-def add_variable_to_help(text: str, setting: str) -> str:
+def add_environment_variable_to_help(text: str, setting: str) -> str:
     """Return a help text that names the environment variable an option falls back to.
 
     Args:
@@ -50,12 +50,15 @@ StudyArgument = Annotated[
 ]
 StudyFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Study file.", show_default=False)]
 DatabaseOption = Annotated[
-    str | None, typer.Option("--database", metavar="URL", help=add_variable_to_help("Database URL.", "database"))
+    str | None,
+    typer.Option("--database", metavar="URL", help=add_environment_variable_to_help("Database URL.", "database")),
 ]
 ServerOption = Annotated[
     str | None,
     typer.Option(
-        "--server", metavar="URL", help=add_variable_to_help("Service to use instead of the local database.", "server")
+        "--server",
+        metavar="URL",
+        help=add_environment_variable_to_help("Service to use instead of the local database.", "server"),
     ),
 ]
 ServiceOption = Annotated[
@@ -63,7 +66,7 @@ ServiceOption = Annotated[
     typer.Option(
         "--server",
         metavar="URL",
-        help=add_variable_to_help("Address of the service; by default http://127.0.0.1:8000.", "server"),
+        help=add_environment_variable_to_help("Address of the service; by default http://127.0.0.1:8000.", "server"),
     ),
 ]
 TokenOption = Annotated[
@@ -71,7 +74,7 @@ TokenOption = Annotated[
     typer.Option(
         "--token",
         metavar="TOKEN",
-        help=add_variable_to_help("Access token of that service.", "token"),
+        help=add_environment_variable_to_help("Access token of that service.", "token"),
         show_default=False,
     ),
 ]
@@ -95,7 +98,7 @@ DataOption = Annotated[
         exists=True,
         file_okay=False,
         metavar="DIR",
-        help=add_variable_to_help("Folder of data sets.", "data"),
+        help=add_environment_variable_to_help("Folder of data sets.", "data"),
     ),
 ]
 DeviceOption = Annotated[
@@ -103,7 +106,9 @@ DeviceOption = Annotated[
     typer.Option(
         "--device",
         metavar="DEVICE",
-        help=add_variable_to_help("cpu, cuda (all GPUs), GPUs by index or UUID (cuda:1, cuda:0,2), or auto.", "device"),
+        help=add_environment_variable_to_help(
+            "cpu, cuda (all GPUs), GPUs by index or UUID (cuda:1, cuda:0,2), or auto.", "device"
+        ),
     ),
 ]
 WorkersOption = Annotated[
@@ -117,11 +122,11 @@ TrialsPerGpuOption = Annotated[
         min=1,
         max=64,
         metavar="N",
-        help=add_variable_to_help("Number of parallel trials on each GPU.", "trials_per_gpu"),
+        help=add_environment_variable_to_help("Number of parallel trials on each GPU.", "trials_per_gpu"),
     ),
 ]
 SplitOption = Annotated[
-    EvaluatedSplit | None, typer.Option("--split", help="Split that ranks the rows; by default the study's.")
+    ValidationOrTestSplit | None, typer.Option("--split", help="Split that ranks the rows; by default the study's.")
 ]
 ExecutorOption = Annotated[
     ExecutorName | None,

@@ -7,9 +7,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from bln_search.client.events import iter_events_live, iter_events_so_far
-from bln_search.client.exports import ExportsClient
+from bln_search.client.exports import NetworkExportsClient
 from bln_search.client.http_session import ServiceHttpSession
-from bln_search.client.results import read_leaderboard_until_unchanged, wait_for_analysis
+from bln_search.client.results import read_consistent_leaderboard, wait_for_analysis
 from bln_search.client.share_links import ShareLinksClient
 from bln_search.client.studies import (
     SubmittableResults,
@@ -46,7 +46,7 @@ class Client:
         self.server = server.rstrip("/")
         self.patience = patience
         self._session = ServiceHttpSession(self.server, token, timeout=timeout, patience=patience)
-        self.exports = ExportsClient(self._session)
+        self.exports = NetworkExportsClient(self._session)
         self.share_links = ShareLinksClient(self._session)
 
     def __enter__(self) -> Self:
@@ -126,7 +126,7 @@ class Client:
             study_id: The study.
             filters: method, arm, batch_size, estimate, state, deterministic, condition, parameter, collapse, on, sort.
         """
-        return read_leaderboard_until_unchanged(self._session, study_id, filters)
+        return read_consistent_leaderboard(self._session, study_id, filters)
 
     def analysis(self, study_id: int, *, wait: float = 0.0) -> Analysis | None:
         """Return the analysis of a study; None if no worker has computed it yet, or the study is not complete.

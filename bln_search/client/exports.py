@@ -22,7 +22,7 @@ _WORKER_PATIENCE = 60.0
 Export = dict[str, Any]
 
 
-class ExportsClient:
+class NetworkExportsClient:
     """Exports of trained networks. Every method raises ServiceError as `Client` does.
 
     Example:
@@ -102,7 +102,7 @@ class ExportsClient:
             copy_atomically(archive, Path(path))
         return Path(path)
 
-    def download_folder(self, export: Export, folder: Path) -> None:
+    def download_into_folder(self, export: Export, folder: Path) -> None:
         """Download the archive of a ready export, and write its files into an existing folder. Raises as `download`."""
         with (
             tempfile.TemporaryDirectory() as scratch,

@@ -11,7 +11,7 @@ from bln_search.client.http_session import PAGE_SIZE, ServiceHttpSession
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import unflatten_row
+from bln_search.reports.export import row_from_json_fields
 
 _LEADERBOARD_DELAYS = (0.0, 0.5, 1.0, 2.0, 4.0)
 """Seconds to wait before each attempt to read a leaderboard that changes between its pages."""
@@ -24,9 +24,7 @@ class _LeaderboardChangedError(Exception):
     """The leaderboard has changed since its first page."""
 
 
-def read_leaderboard_until_unchanged(
-    session: ServiceHttpSession, study_id: int, filters: dict[str, Any]
-) -> Leaderboard:
+def read_consistent_leaderboard(session: ServiceHttpSession, study_id: int, filters: dict[str, Any]) -> Leaderboard:
     """Return one version of a leaderboard. Raises ServiceError if it changes again and again."""
     for delay in _LEADERBOARD_DELAYS:
         time.sleep(delay)
@@ -73,4 +71,4 @@ def _read_leaderboard_pages(session: ServiceHttpSession, study_id: int, filters:
         rows += page["rows"]
         cursor = page["next_cursor"]
         if cursor is None:
-            return Leaderboard(Split(page["ranked_on"]), tuple(unflatten_row(row) for row in rows))
+            return Leaderboard(Split(page["ranked_on"]), tuple(row_from_json_fields(row) for row in rows))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 
-from bln_search.core.enums import MemorySource, PopulationEstimate
+from bln_search.core.enums import MbnStatisticSource, PopulationEstimate
 from bln_search.core.method import BATCH_STATISTICS, MEMORY_SOURCES, Method, Statistic, StatisticSource
 
 _POSITIONS = {statistic: position for position, statistic in enumerate(Statistic)}
@@ -119,7 +119,7 @@ class InferenceConfiguration:
         return not any(self.source_of(statistic).reads_mini_batch for statistic in BATCH_STATISTICS)
 
     @property
-    def num_computed_statistics(self) -> int:
+    def num_statistics_from_mini_batch(self) -> int:
         """Number of statistics that are computed from the mini-batch at inference."""
         return sum(source.reads_mini_batch for source in self.source_by_statistic.values())
 
@@ -149,7 +149,10 @@ class InferenceConfiguration:
 
 
 def all_configurations(
-    method: Method, memory_sources: Sequence[MemorySource] = (MemorySource.MEMORY,), *, from_weights: bool = False
+    method: Method,
+    memory_sources: Sequence[MbnStatisticSource] = (MbnStatisticSource.MEMORY,),
+    *,
+    from_weights: bool = False,
 ) -> tuple[InferenceConfiguration, ...]:
     """Every configuration of `method`, population first: 16 for BLN, four for BN, BRN and LN, nine for the others.
 

@@ -44,7 +44,7 @@ class NormalizedAxes(StrEnum):
     LAYER = "layer"
 
 
-class Affine(StrEnum):
+class AffineSharing(StrEnum):
     """The units that share a gain γ and a bias β.
 
     Members:
@@ -86,7 +86,7 @@ class PopulationEstimate(StrEnum):
         return self is not PopulationEstimate.FROZEN
 
 
-class MemorySource(StrEnum):
+class MbnStatisticSource(StrEnum):
     """A reading of MBN's inference: how a statistic is computed from the memory (MBN paper, Eq. 6-8).
 
     Members:
@@ -162,7 +162,7 @@ class LayerScope(StrEnum):
     GROUPS = "groups"
 
 
-class OtherLayers(StrEnum):
+class UngroupedLayers(StrEnum):
     """How a per-layer search treats layers that no group names.
 
     Members:
@@ -190,7 +190,7 @@ class ExportFormat(StrEnum):
     ONNX = "onnx"
 
 
-class ArchiveFormat(StrEnum):
+class ArchiveContents(StrEnum):
     """Which forms of a network the ZIP archive of an export contains, besides its description and model card.
 
     Members:
@@ -208,7 +208,7 @@ class ArchiveFormat(StrEnum):
     @property
     def export_formats(self) -> frozenset[ExportFormat]:
         """The forms."""
-        return frozenset(ExportFormat) if self is ArchiveFormat.ALL else frozenset({ExportFormat(self.value)})
+        return frozenset(ExportFormat) if self is ArchiveContents.ALL else frozenset({ExportFormat(self.value)})
 
 
 class ExportStep(StrEnum):
@@ -227,7 +227,7 @@ class ExportStep(StrEnum):
     ARCHIVE = "archive"
 
 
-class LayerSearch(StrEnum):
+class LayerSearchAlgorithm(StrEnum):
     """How per-layer configurations are searched.
 
     Members:

@@ -3,7 +3,7 @@
 BlnSearchError
 ├── SpecError            a study file is invalid
 ├── DataError            a data set is missing, corrupt or too small
-│   ├── DataUnavailableError  this machine does not have the files of a data set
+│   ├── DataUnavailableOnMachineError  this machine does not have the files of a data set
 │   └── ChecksumError    the content of a file is not the published one
 ├── ModelError           a network cannot be normalized or evaluated
 ├── LedgerError          the database cannot do what a command needs
@@ -12,13 +12,13 @@ BlnSearchError
 │   │   └── AmbiguousStudyError  a name belongs to studies of other accounts
 │   ├── StaleAttemptError   an attempt reported after it had ended
 │   ├── StudyBusyError      another process runs this study
-│   ├── LeaseLostError      another process runs the study now, or it was deleted
+│   ├── StudyLeaseLostError      another process runs the study now, or it was deleted
 │   ├── SchemaChangedError  the database was upgraded while this process used it
 │   ├── StaleRevisionError  the study has changed since it was read
 │   └── IdempotencyConflictError  an idempotency key was reused for another study
 ├── TagError             a tag of a study is invalid, or a study has too many
 ├── ShareLinkLimitError  a study has as many valid share links as are allowed
-├── TokenError           a token is unknown, or lacks the scope for a request
+├── TokenManagementError           a token is unknown, or lacks the scope for a request
 ├── MissingPackageError  a package that a function needs is not installed
 ├── ExportError          a network cannot be exported
 ├── ExportLimitError     an account has as many open exports as are allowed
@@ -61,7 +61,7 @@ class DataError(BlnSearchError):
     """A data set is missing, corrupt or too small."""
 
 
-class DataUnavailableError(DataError):
+class DataUnavailableOnMachineError(DataError):
     """This machine does not have the files of a data set, or cannot read them; another machine may."""
 
 
@@ -105,7 +105,7 @@ class StudyBusyError(LedgerError):
     """Another running process runs this study."""
 
 
-class LeaseLostError(LedgerError):
+class StudyLeaseLostError(LedgerError):
     """Another process runs the study now, because this process lost the lease; or the study was deleted."""
 
 
@@ -125,7 +125,7 @@ class TagError(BlnSearchError):
     """A tag of a study is invalid, or a study has too many."""
 
 
-class TokenError(BlnSearchError):
+class TokenManagementError(BlnSearchError):
     """A token is unknown, or lacks the scope for a request."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from bln_search.core.enums import ArchiveFormat, ExportStep
+from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.records import RowKey
 from bln_search.core.states import ExportState
 
@@ -22,7 +22,7 @@ class ExportKey:
 
     trial_id: int
     row: RowKey
-    format: ArchiveFormat
+    format: ArchiveContents
 
 
 @dataclass(frozen=True)
@@ -98,5 +98,5 @@ def export_archive_base_name(study: str, record: ExportRecord) -> str:
     """Name of the folder in the archive, and of the archive without `.zip`; its letters are safe in a file name."""
     row, seed = record.key.row, record.seed
     estimate = "" if row.estimate is None else f"-{row.estimate.replace('@', '-')}"
-    form = "" if record.key.format is ArchiveFormat.ALL else f"-{record.key.format}"
+    form = "" if record.key.format is ArchiveContents.ALL else f"-{record.key.format}"
     return f"{study}-{row.arm}-{row.configuration}{estimate}-b{row.batch_size}-seed{seed}{form}"

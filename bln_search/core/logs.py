@@ -6,7 +6,7 @@ import json
 import logging
 from datetime import UTC, datetime
 
-from bln_search.core.files.log_files import LogFileSettings, open_first_unlocked_log_file
+from bln_search.core.files.log_files import LogFileSettings, open_first_unlocked_log_handler
 
 _log = logging.getLogger(__name__)
 _EXTRA_FIELDS = ("client", "account", "token_id", "study_id", "trial", "seconds", "request_id")
@@ -60,7 +60,7 @@ def configure_logging(log_format: str, level: int = logging.INFO, file: LogFileS
     """
     handlers: list[logging.Handler] = [logging.StreamHandler()]
     if file is not None:
-        file_handler = open_first_unlocked_log_file(file)
+        file_handler = open_first_unlocked_log_handler(file)
         handlers.append(file_handler)
     for handler in handlers:
         handler.setFormatter(JsonLinesFormatter() if log_format == "json" else PlainLinesFormatter())

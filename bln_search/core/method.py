@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from bln_search.core.enums import MemorySource, PopulationEstimate
+from bln_search.core.enums import MbnStatisticSource, PopulationEstimate
 
 
 class Statistic(StrEnum):
@@ -180,9 +180,9 @@ _OWN_ESTIMATES = {
 }
 
 MEMORY_SOURCES = {
-    MemorySource.MEMORY: StatisticSource.MEMORY,
-    MemorySource.LAST_STEP: StatisticSource.LAST_STEP,
-    MemorySource.WITH_MINI_BATCH: StatisticSource.WITH_MINI_BATCH,
+    MbnStatisticSource.MEMORY: StatisticSource.MEMORY,
+    MbnStatisticSource.LAST_STEP: StatisticSource.LAST_STEP,
+    MbnStatisticSource.WITH_MINI_BATCH: StatisticSource.WITH_MINI_BATCH,
 }
 """The letter of each reading of MBN's inference."""
 

@@ -145,12 +145,12 @@ BUILT_IN_METRICS: Mapping[str, MetricDescription] = {
 """The metrics of the built-in tasks by name."""
 
 
-def describe_metric(name: str) -> MetricDescription | None:
+def find_built_in_metric(name: str) -> MetricDescription | None:
     """The description of a built-in metric; None for a metric of a plugin."""
     return BUILT_IN_METRICS.get(name)
 
 
 def label_of_metric(name: str) -> str:
     """The name of a metric in headings."""
-    description = describe_metric(name)
+    description = find_built_in_metric(name)
     return name.replace("_", " ") if description is None else description.label

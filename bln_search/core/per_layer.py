@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
-from bln_search.core.enums import MemorySource
+from bln_search.core.enums import MbnStatisticSource
 from bln_search.core.method import Method, Statistic, StatisticSource
 
 SEPARATOR = "."
@@ -45,7 +45,7 @@ class PerLayerConfiguration:
 
 
 @dataclass(frozen=True)
-class LayerConfigurationChoice:
+class LayerConfigurationOptions:
     """One decision of a search: the configuration of a layer, or of several tied layers.
 
     Attributes:
@@ -79,7 +79,7 @@ class ConfigurationSpace:
     """
 
     layers: tuple[str, ...]
-    choices: tuple[LayerConfigurationChoice, ...]
+    choices: tuple[LayerConfigurationOptions, ...]
 
     @cached_property
     def num_options_per_choice(self) -> tuple[int, ...]:
@@ -97,14 +97,14 @@ class ConfigurationSpace:
         choice_of_layer = {layer: index for index, choice in enumerate(self.choices) for layer in choice.layers}
         return tuple(choice_of_layer[layer] for layer in range(len(self.layers)))
 
-    def configuration_of_digits(self, digits: Sequence[int]) -> PerLayerConfiguration:
+    def configuration_of_choice_digits(self, digits: Sequence[int]) -> PerLayerConfiguration:
         """The configuration of these digits."""
         by_layer: dict[int, InferenceConfiguration] = {}
         for choice, digit in zip(self.choices, digits, strict=True):
             by_layer.update(zip(choice.layers, choice.options[digit], strict=True))
         return PerLayerConfiguration(tuple(by_layer[layer] for layer in range(len(self.layers))))
 
-    def digits_of_configuration(self, configuration: PerLayerConfiguration) -> tuple[int, ...]:
+    def choice_digits_of_configuration(self, configuration: PerLayerConfiguration) -> tuple[int, ...]:
         """The digits of a configuration. Raises ValueError if the space does not contain it."""
         if len(configuration.configurations) != len(self.layers):
             raise ValueError(
@@ -120,14 +120,14 @@ class ConfigurationSpace:
             digits.append(choice.options.index(option))
         return tuple(digits)
 
-    def index_of_digits(self, digits: Sequence[int]) -> int:
+    def index_of_choice_digits(self, digits: Sequence[int]) -> int:
         """The index of these digits."""
         index = 0
         for digit, radix in zip(digits, self.num_options_per_choice, strict=True):
             index = index * radix + digit
         return index
 
-    def digits_at_index(self, index: int) -> tuple[int, ...]:
+    def choice_digits_at_index(self, index: int) -> tuple[int, ...]:
         """The digits of this index."""
         digits = []
         for radix in reversed(self.num_options_per_choice):
@@ -135,7 +135,7 @@ class ConfigurationSpace:
             digits.append(digit)
         return tuple(reversed(digits))
 
-    def digits_by_uniform_configuration(self) -> dict[InferenceConfiguration, tuple[int, ...]]:
+    def choice_digits_by_uniform_configuration(self) -> dict[InferenceConfiguration, tuple[int, ...]]:
         """Digits of the uniform configurations, by the configuration that all layers share.
 
         Layers of fixed choices keep theirs. A layer with only some of the statistics takes the part of the
@@ -160,11 +160,11 @@ _LETTERS = "".join((*_OWN_LETTERS, StatisticSource.POPULATION, StatisticSource.M
 _CONFIGURATIONS = {
     str(configuration): configuration
     for method in Method
-    for configuration in all_configurations(method, tuple(MemorySource))
+    for configuration in all_configurations(method, tuple(MbnStatisticSource))
 }
 
 
-def _find_matching_option_index(choice: LayerConfigurationChoice, code: str) -> int | None:
+def _find_matching_option_index(choice: LayerConfigurationOptions, code: str) -> int | None:
     """The option of `choice` in which every layer has the sources of `code`."""
     for index, option in enumerate(choice.options):
         if all(

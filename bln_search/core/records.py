@@ -54,7 +54,7 @@ class EvaluationKey:
 
     @staticmethod
     @lru_cache(maxsize=4096)  # many rows share a few keys
-    def from_database_row(
+    def from_database_values(
         configuration: str, estimate: str, batch_size: int, split: str, condition: str = ""
     ) -> EvaluationKey:
         """The key of a stored evaluation or probe; `estimate` is empty if no population value is read."""
@@ -163,7 +163,7 @@ class EpochRecord:
     test_accuracy: float | None = None
 
     @property
-    def metrics_and_seconds(self) -> dict[str, float | None]:
+    def epoch_values_by_name(self) -> dict[str, float | None]:
         """The values of the epoch; those on the test split only where they exist."""
         return {name: value for name, value in asdict(self).items() if value is not None or name not in _ON_TEST}
 

@@ -151,7 +151,7 @@ def plugin_corruption_entry_points() -> dict[str, EntryPoint]:
 
 
 @lru_cache(maxsize=1)
-def plugin_norm_layer_entry_points() -> dict[str, EntryPoint]:
+def plugin_norm_layer_replacer_entry_points() -> dict[str, EntryPoint]:
     """Functions of installed packages that replace normalization layers, by the path of the layer's class."""
     return {point.name: point for point in entry_points(group="bln_search.norm_layers")}
 
@@ -220,17 +220,17 @@ def find_model_task_mismatch(model: str, task: str) -> str | None:
     return f"the model {model} cannot be trained for {task}: choose one of {', '.join(choice)}, or other data"
 
 
-def data_task(data: str) -> TaskName | None:
+def find_task_of_built_in_data_set(data: str) -> TaskName | None:
     """The task that the labels of a data set are made for; None for a data set that is not built in."""
     return _TASKS.get(data, TaskName.CLASSIFICATION) if data in DATA_SETS else None
 
 
-def task_problem(task: str, data: str) -> str | None:
+def find_task_data_mismatch(task: str, data: str) -> str | None:
     """Why networks cannot be trained for this task on this data set; None if they can.
 
     Data sets and tasks that are not built in are checked when the study starts.
     """
-    expected = data_task(data)
+    expected = find_task_of_built_in_data_set(data)
     if isinstance(task, TaskName) and expected is not None and expected is not task:
         return f"the labels of {data} are made for {expected}, not for {task}: leave task out, or choose other data"
     return None

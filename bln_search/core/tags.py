@@ -22,7 +22,7 @@ TAG_RULE = (
 _TAG = re.compile(TAG_PATTERN)
 
 
-def normalize_tags(tags: Iterable[str]) -> tuple[str, ...]:
+def check_and_sort_unique_tags(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the tags in alphabetical order, each once.
 
     Raises:

@@ -85,7 +85,7 @@ def load_task_plugin(name: str) -> TaskPlugin:
     return plugin
 
 
-def load_reference(task: str, part: str, reference: Reference) -> Callable[..., Any]:
+def load_task_plugin_part(task: str, part: str, reference: Reference) -> Callable[..., Any]:
     """The function or class of a part of a plugin.
 
     Raises:

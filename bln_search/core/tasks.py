@@ -44,7 +44,7 @@ class TaskName(StrEnum):
     RETRIEVAL = "retrieval"
 
     @property
-    def predicts_tokens(self) -> bool:
+    def has_prediction_per_token(self) -> bool:
         """Whether there is a prediction for each token of a text."""
         return self in (TaskName.TOKEN_CLASSIFICATION, TaskName.LANGUAGE_MODEL)
 

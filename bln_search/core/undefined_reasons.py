@@ -5,7 +5,7 @@ from __future__ import annotations
 BESSEL_UNDEFINED = "the factor m/(m-1) of the Bessel correction has no value for m = 1; the correction `total` has one"
 
 
-def too_few_slots_reason(slots: int, batch_size: int) -> str:
+def mini_batch_exceeds_slots_reason(slots: int, batch_size: int) -> str:
     """A mini-batch has more examples than the per-slot feature population has slots."""
     return (
         f"the feature population has one value for each of {slots} slots of a mini-batch, "
@@ -13,7 +13,7 @@ def too_few_slots_reason(slots: int, batch_size: int) -> str:
     )
 
 
-def too_few_steps_reason(steps: int, length: int) -> str:
+def sequence_exceeds_time_steps_reason(steps: int, length: int) -> str:
     """A sequence is longer than those of training, from which the population of each time step is estimated."""
     return (
         f"there are population values for {steps} time steps, a sequence of {length} has more; with "

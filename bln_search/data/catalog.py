@@ -31,7 +31,7 @@ from bln_search.data import (
 )
 from bln_search.data.cache import find_cached_data_set, try_write_cached_data_set
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import Archive, SourceFile, read_verified_file
+from bln_search.data.files import Archive, PublishedFile, read_verified_file
 
 
 class DataSource(Protocol):
@@ -87,9 +87,9 @@ class CatalogEntry:
     name: str
     about: str
     classes: tuple[str, ...]
-    files: tuple[SourceFile, ...] = ()
+    files: tuple[PublishedFile, ...] = ()
     archive: Archive | None = None
-    decode: Callable[[Callable[[SourceFile], bytes]], DataSet] | None = None
+    decode: Callable[[Callable[[PublishedFile], bytes]], DataSet] | None = None
     downloads: tuple[str, ...] = ()
     find: Callable[[Sequence[Path]], DataSource] | None = None
     remarks: tuple[str, ...] = ()
@@ -124,7 +124,7 @@ _BUNDLED = {"diabetes": diabetes.load_diabetes_data_set, "digits": digits.load_d
 def _make_entry_of_mnist(
     name: str,
     about: str,
-    decode: Callable[[Callable[[SourceFile], bytes]], DataSet],
+    decode: Callable[[Callable[[PublishedFile], bytes]], DataSet],
     classes: tuple[str, ...] = (),
     remarks: tuple[str, ...] = (),
     task: TaskName = TaskName.CLASSIFICATION,

@@ -13,23 +13,23 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import Archive, SourceFile, split_fixed_length_records
+from bln_search.data.files import Archive, PublishedFile, split_fixed_length_records
 
 _FILE_BYTES = 30_730_000
 _RECORD_BYTES = 3073
 FILES = (
-    SourceFile("data_batch_1.bin", "5dd7e06a14cb22eb9f671a540d1b7c25", _FILE_BYTES),
-    SourceFile("data_batch_2.bin", "5ea93a67294ea407fff1d09f752e9692", _FILE_BYTES),
-    SourceFile("data_batch_3.bin", "942cd6a4bcdd0dd3c604fbe906cb4421", _FILE_BYTES),
-    SourceFile("data_batch_4.bin", "ae636b3ba5c66a11e91e8cb52e771fcb", _FILE_BYTES),
-    SourceFile("data_batch_5.bin", "53f37980c15c3d472c316c40844f3f0d", _FILE_BYTES),
-    SourceFile("test_batch.bin", "803d5f7f4d78ea53de84dbe85f74fb6d", _FILE_BYTES),
+    PublishedFile("data_batch_1.bin", "5dd7e06a14cb22eb9f671a540d1b7c25", _FILE_BYTES),
+    PublishedFile("data_batch_2.bin", "5ea93a67294ea407fff1d09f752e9692", _FILE_BYTES),
+    PublishedFile("data_batch_3.bin", "942cd6a4bcdd0dd3c604fbe906cb4421", _FILE_BYTES),
+    PublishedFile("data_batch_4.bin", "ae636b3ba5c66a11e91e8cb52e771fcb", _FILE_BYTES),
+    PublishedFile("data_batch_5.bin", "53f37980c15c3d472c316c40844f3f0d", _FILE_BYTES),
+    PublishedFile("test_batch.bin", "803d5f7f4d78ea53de84dbe85f74fb6d", _FILE_BYTES),
 )
 ARCHIVE = Archive("cifar-10-binary.tar.gz", "cifar-10-batches-bin")
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
 
-def decode_cifar10(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_cifar10(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set; images (n, 3, 32, 32)."""
     batches = [decode_records(read(file), file.name) for file in FILES]
     return DataSet(

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import Archive, SourceFile, split_fixed_length_records
+from bln_search.data.files import Archive, PublishedFile, split_fixed_length_records
 
 _RECORD_BYTES = 3074
 _LABEL_BYTES = 2
 _COARSE_CLASSES = 20
-TRAIN_FILE = SourceFile("train.bin", "6172c7755cfe09b2fe270c85cebc1b15", 50_000 * _RECORD_BYTES)
-TEST_FILE = SourceFile("test.bin", "4499cfba6c016c1be1438163640a0898", 10_000 * _RECORD_BYTES)
+TRAIN_FILE = PublishedFile("train.bin", "6172c7755cfe09b2fe270c85cebc1b15", 50_000 * _RECORD_BYTES)
+TEST_FILE = PublishedFile("test.bin", "4499cfba6c016c1be1438163640a0898", 10_000 * _RECORD_BYTES)
 FILES = (TRAIN_FILE, TEST_FILE)
 ARCHIVE = Archive("cifar-100-binary.tar.gz", "cifar-100-binary")
 _CLASS_NAMES = """
@@ -35,7 +35,7 @@ willow_tree wolf woman worm
 CLASSES = tuple(_CLASS_NAMES.split())
 
 
-def decode_cifar100(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_cifar100(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set; images (n, 3, 32, 32), labels of the fine classes."""
     train_images, train_labels = decode_records(read(TRAIN_FILE), TRAIN_FILE.name)
     test_images, test_labels = decode_records(read(TEST_FILE), TEST_FILE.name)

@@ -12,12 +12,14 @@ from torch import Tensor
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data.corruptions import corrupt_images
-from bln_search.data.corruptions.corrupted_images import parse_images
+from bln_search.data.corruptions.corrupted_images import validated_images
 from bln_search.data.prepared import PreparedData, UnstandardizedInputs
 from bln_search.specs.sections.condition import ConditionSpec
 
 
-def make_corrupted_splits(data: PreparedData, condition: ConditionSpec) -> dict[Split, tuple[Tensor, Tensor]]:
+def make_corrupted_validation_and_test_splits(
+    data: PreparedData, condition: ConditionSpec
+) -> dict[Split, tuple[Tensor, Tensor]]:
     """Return inputs (n, C, H, W) and targets (n,) of the validation and the test split under a condition.
 
     The images are scaled to values from 0 to 1, corrupted, scaled back, and standardized by the clean training images.
@@ -41,7 +43,7 @@ def check_conditions_on_examples(data: PreparedData, conditions: Iterable[Condit
             raise DataError("the data are token ids: only images can be corrupted")
         for source in sources:
             images = _scale_images_to_unit_range(source, data.scale)
-            parse_images(images)
+            validated_images(images)
             corrupt_images(images[:1], condition.image_corruption, seed=condition.seed)
 
 

@@ -68,12 +68,12 @@ class DataSet:
                 raise DataError(f"the data set {self.name}: {split}_{problem}")
 
     @property
-    def train_classes(self) -> NDArray[np.int64]:
+    def train_class_indices(self) -> NDArray[np.int64]:
         """The class of each training input, of a classification."""
         return self.train_labels.astype(np.int64, copy=False)
 
     @property
-    def test_classes(self) -> NDArray[np.int64]:
+    def test_class_indices(self) -> NDArray[np.int64]:
         """The class of each test input, of a classification."""
         return self.test_labels.astype(np.int64, copy=False)
 

@@ -16,7 +16,7 @@ from bln_search.data.catalog import CatalogEntry
 _TIMEOUT_SECONDS = 60
 
 
-def iter_downloaded_files(entry: CatalogEntry, folder: Path) -> Iterator[Path]:
+def download_and_iter_files(entry: CatalogEntry, folder: Path) -> Iterator[Path]:
     """Download the files of `entry` into the folder `folder`/entry.folder_name and replace existing ones.
 
     Each file is written atomically. Files that were downloaded before an error are kept.

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.errors import ChecksumError, DataError, DataUnavailableError
+from bln_search.core.errors import ChecksumError, DataError, DataUnavailableOnMachineError
 
 
 class ByteStream(Protocol):
@@ -28,7 +28,7 @@ class ByteStream(Protocol):
 
 
 @dataclass(frozen=True)
-class SourceFile:
+class PublishedFile:
     """A published file.
 
     Attributes:
@@ -62,17 +62,17 @@ _OPENERS: dict[str, Callable[[Path], AbstractContextManager[ByteStream]]] = {
 }
 
 
-def find_file(file: SourceFile, folders: list[Path]) -> Path | None:
+def find_file(file: PublishedFile, folders: list[Path]) -> Path | None:
     """Return the path of the file (plain, `.gz` or `.xz`) in the first of `folders` that has it; None if none has."""
     return next(_iter_unarchived_paths(file, folders), None)
 
 
-def _iter_unarchived_paths(file: SourceFile, folders: list[Path]) -> Iterator[Path]:
+def _iter_unarchived_paths(file: PublishedFile, folders: list[Path]) -> Iterator[Path]:
     paths = (folder / (file.name + suffix) for folder in folders for suffix in _OPENERS)
     return (path for path in paths if path.is_file())
 
 
-def read_verified_file(file: SourceFile, folders: list[Path], archive: Archive | None) -> bytes:
+def read_verified_file(file: PublishedFile, folders: list[Path], archive: Archive | None) -> bytes:
     """Return the content of `file` from the first path at which it has the published checksum.
 
     Args:
@@ -81,7 +81,7 @@ def read_verified_file(file: SourceFile, folders: list[Path], archive: Archive |
         archive: the archive that may hold the file; None where there is none.
 
     Raises:
-        DataUnavailableError: no folder holds the file, or the system cannot read it.
+        DataUnavailableOnMachineError: no folder holds the file, or the system cannot read it.
         DataError: the file is damaged. Where several paths fail, the error is that of the first.
         ChecksumError: the file differs from the published one.
     """
@@ -95,7 +95,7 @@ def read_verified_file(file: SourceFile, folders: list[Path], archive: Archive |
         raise first_error
     searched = ", ".join(str(folder) for folder in folders)
     or_archive = f" or the archive {archive.name}" if archive else ""
-    raise DataUnavailableError(
+    raise DataUnavailableOnMachineError(
         f"{file.name} (or {file.name}.gz, .xz{or_archive}) is not in {searched}: name the folder that holds it with "
         "--data or BLN_SEARCH_DATA (of `run`, or of the worker), or download it on that machine with "
         "`bln-search data fetch NAME`"
@@ -103,7 +103,7 @@ def read_verified_file(file: SourceFile, folders: list[Path], archive: Archive |
 
 
 def _iter_candidate_files(
-    file: SourceFile, folders: list[Path], archive: Archive | None
+    file: PublishedFile, folders: list[Path], archive: Archive | None
 ) -> Iterator[tuple[Path, Callable[[], bytes]]]:
     """Yield every path that may hold the file, with a function that reads it: plain, compressed, then archives."""
     for path in _iter_unarchived_paths(file, folders):
@@ -129,13 +129,13 @@ def split_fixed_length_records(content: bytes, record_bytes: int, name: str) -> 
 
 
 def _make_read_error(path: Path, error: Exception) -> DataError:
-    """Return the error for a file that cannot be read: DataUnavailableError where the system refuses."""
+    """Return the error for a file that cannot be read: DataUnavailableOnMachineError where the system refuses."""
     if isinstance(error, OSError) and error.errno is not None:
-        return DataUnavailableError(f"{path} cannot be read on this machine ({error.strerror})")
+        return DataUnavailableOnMachineError(f"{path} cannot be read on this machine ({error.strerror})")
     return DataError(f"{path} cannot be unpacked ({error}): the file is damaged, download it again")
 
 
-def _read_unarchived(file: SourceFile, path: Path) -> bytes:
+def _read_unarchived(file: PublishedFile, path: Path) -> bytes:
     suffix = path.name.removeprefix(file.name)
     try:
         with _OPENERS[suffix](path) as stream:
@@ -144,7 +144,7 @@ def _read_unarchived(file: SourceFile, path: Path) -> bytes:
         raise _make_read_error(path, error) from None
 
 
-def _read_from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
+def _read_from_archive(file: PublishedFile, archive: Archive, path: Path) -> bytes:
     member = f"{archive.folder}/{file.name}"
     try:
         with tarfile.open(path) as tar:
@@ -159,7 +159,7 @@ def _read_from_archive(file: SourceFile, archive: Archive, path: Path) -> bytes:
     return content
 
 
-def _require_published_checksum(file: SourceFile, path: Path, content: bytes) -> bytes:
+def _require_published_checksum(file: PublishedFile, path: Path, content: bytes) -> bytes:
     md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
     if md5 != file.md5:
         size = f"{len(content)} bytes" if len(content) <= file.size else f"more than {file.size} bytes"

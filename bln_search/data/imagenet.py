@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from bln_search.core.enums import Split
-from bln_search.core.errors import DataError, DataUnavailableError
+from bln_search.core.errors import DataError, DataUnavailableOnMachineError
 from bln_search.data.dataset import DataSet
 from bln_search.data.lazy_images import SIZE, LazyImages
 from bln_search.data.prepared import PreparedData
@@ -113,19 +113,19 @@ def get_image_folders(folders: Sequence[Path]) -> ImageFolders:
     """Return the first of `folders` that holds `train` and `val`.
 
     Raises:
-        DataUnavailableError: none does.
+        DataUnavailableOnMachineError: none does.
     """
     for folder in folders:
         if all((folder / split).is_dir() for split in _SPLITS):
             return ImageFolders(folder)
     searched = ", ".join(map(str, folders))
-    raise DataUnavailableError(
+    raise DataUnavailableOnMachineError(
         f"the folders train and val, with a folder for each class, are not in {searched}: name the folder that holds "
         "them with --data or BLN_SEARCH_DATA (of `run`, or of the worker)"
     )
 
 
-def prepare_lazy_images(images: ImageFolders, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
+def prepare_image_folders(images: ImageFolders, spec: DataSpec, device: torch.device | str = "cpu") -> PreparedData:
     """Split the images by `spec`; they are decoded when they are read.
 
     Raises:

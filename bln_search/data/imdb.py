@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.errors import DataError, DataUnavailableError
+from bln_search.core.errors import DataError, DataUnavailableOnMachineError
 from bln_search.core.registry import TEXT_LENGTHS
 from bln_search.data.dataset import DataSet
 from bln_search.data.reviews import FOLDER, SPLITS, JsonLinesReviews, ReviewArchive, ReviewFiles, ReviewFolder, Reviews
-from bln_search.data.texts import FIRST_WORD, build_vocabulary, last_token_ids, tokenize
+from bln_search.data.texts import FIRST_WORD, build_vocabulary, encode_last_words_left_padded, split_lower_case_words
 
 CLASSES = ("negative", "positive")
 WORDS, LENGTH = 20_000, TEXT_LENGTHS["imdb"]
@@ -83,7 +83,7 @@ def get_review_source(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5, l
         length: number of token ids of an input.
 
     Raises:
-        DataUnavailableError: no folder holds the reviews.
+        DataUnavailableOnMachineError: no folder holds the reviews.
     """
     for folder in folders:
         archive = ReviewArchive(folder / ARCHIVE, archive_md5) if (folder / ARCHIVE).is_file() else None
@@ -91,7 +91,7 @@ def get_review_source(folders: Sequence[Path], archive_md5: str = ARCHIVE_MD5, l
         if files is not None:
             return ReviewSource(files, length)
     searched = ", ".join(str(folder) for folder in folders)
-    raise DataUnavailableError(
+    raise DataUnavailableOnMachineError(
         f"imdb is not in {searched}: neither train.jsonl and test.jsonl (or .gz, .xz) nor the folder {FOLDER} nor the "
         f"archive {ARCHIVE}; name the folder that holds them with --data or BLN_SEARCH_DATA, or download them with "
         "`bln-search data fetch imdb`"
@@ -108,7 +108,7 @@ def _check_classes(reviews: Reviews, paths: Sequence[Path]) -> None:
 
 
 def _decode_reviews(reviews: Reviews, length: int) -> DataSet:
-    texts = {split: [tokenize(text) for text, _ in reviews[split]] for split in SPLITS}
+    texts = {split: [split_lower_case_words(text) for text, _ in reviews[split]] for split in SPLITS}
     vocabulary = build_vocabulary(texts["train"], WORDS)
     (train_inputs, train_labels), (test_inputs, test_labels) = (
         _shuffled_token_ids_and_labels(texts[split], [label for _, label in reviews[split]], vocabulary, length, seed)
@@ -131,7 +131,7 @@ def _shuffled_token_ids_and_labels(
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Return token ids and labels in a random order."""
     order = np.random.default_rng(seed).permutation(len(labels))
-    token_ids = np.stack([last_token_ids(text, vocabulary, length) for text in texts])
+    token_ids = np.stack([encode_last_words_left_padded(text, vocabulary, length) for text in texts])
     return token_ids[order], np.array(labels, np.int64)[order]
 
 

@@ -17,14 +17,14 @@ from bln_search.core.tasks import NO_CLASS, TaskName
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import LENGTH, WORDS, ReviewSource, get_review_source
 from bln_search.data.reviews import SPLITS, Reviews
-from bln_search.data.texts import FIRST_WORD, build_vocabulary, last_token_ids, split_words
+from bln_search.data.texts import FIRST_WORD, build_vocabulary, encode_last_words_left_padded, split_words
 
 CLASSES = ("lower", "capitalized", "upper")
 REMARKS = ("the case of the words of IMDB reviews, not a published data set: its figures compare with no publication",)
 
 
 @dataclass(frozen=True)
-class CaseSource(ReviewSource):
+class CasedReviewSource(ReviewSource):
     """The files of the reviews, for the case of their words."""
 
     def decode(self) -> DataSet:
@@ -32,13 +32,13 @@ class CaseSource(ReviewSource):
         return decode_reviews(self.files.read_reviews(), self.length)
 
 
-def get_cased_review_source(folders: Sequence[Path], length: int = LENGTH) -> CaseSource:
+def get_cased_review_source(folders: Sequence[Path], length: int = LENGTH) -> CasedReviewSource:
     """Return the reviews in the first of `folders` that holds them.
 
     Raises:
-        DataUnavailableError: no folder holds the reviews.
+        DataUnavailableOnMachineError: no folder holds the reviews.
     """
-    return CaseSource(get_review_source(folders).files, length)
+    return CasedReviewSource(get_review_source(folders).files, length)
 
 
 def decode_reviews(reviews: Reviews, length: int) -> DataSet:
@@ -50,8 +50,10 @@ def decode_reviews(reviews: Reviews, length: int) -> DataSet:
         order = np.random.default_rng(seed).permutation(len(words[split]))
         texts = [words[split][index] for index in order]
         lower = [[word.lower() for word in text] for text in texts]
-        arrays[f"{split}_inputs"] = np.stack([last_token_ids(text, vocabulary, length) for text in lower])
-        arrays[f"{split}_labels"] = np.stack([last_cases(text, length) for text in texts])
+        arrays[f"{split}_inputs"] = np.stack(
+            [encode_last_words_left_padded(text, vocabulary, length) for text in lower]
+        )
+        arrays[f"{split}_labels"] = np.stack([last_case_labels(text, length) for text in texts])
     return DataSet(
         name="imdb_case",
         classes=CLASSES,
@@ -62,13 +64,13 @@ def decode_reviews(reviews: Reviews, length: int) -> DataSet:
     )
 
 
-def last_cases(text: Sequence[str], length: int) -> NDArray[np.int64]:
+def last_case_labels(text: Sequence[str], length: int) -> NDArray[np.int64]:
     """Return the case of the last `length` tokens of START and the text; NO_CLASS for START and for padding."""
-    cases = [NO_CLASS, *(case_of(word) for word in text[-length:])][-length:]
+    cases = [NO_CLASS, *(case_label_of_word(word) for word in text[-length:])][-length:]
     return np.array([NO_CLASS] * (length - len(cases)) + cases, np.int64)
 
 
-def case_of(word: str) -> int:
+def case_label_of_word(word: str) -> int:
     """Return the index in CLASSES of a word; a single capital letter is capitalized."""
     if len(word) > 1 and word.isupper():
         return 2

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import ReviewSource, get_review_source
 from bln_search.data.reviews import SPLITS, Reviews
-from bln_search.data.texts import FIRST_WORD, build_vocabulary, last_token_ids, tokenize
+from bln_search.data.texts import FIRST_WORD, build_vocabulary, encode_last_words_left_padded, split_lower_case_words
 
 ANSWERS = (
     *("thing", "years", "actors", "makes", "actually", "director", "going", "funny", "quite", "things"),
@@ -74,28 +74,30 @@ def get_cloze_source(folders: Sequence[Path]) -> ClozeSource:
     """Return the reviews in the first of `folders` that holds them.
 
     Raises:
-        DataUnavailableError: no folder holds the reviews.
+        DataUnavailableOnMachineError: no folder holds the reviews.
     """
     return ClozeSource(get_review_source(folders).files)
 
 
 def decode_reviews(reviews: Reviews) -> DataSet:
     """Return one question of each review that has one, in a fixed random order."""
-    sentences = {split: [split_sentences(text) for text, _ in reviews[split]] for split in SPLITS}
+    sentences = {split: [split_sentences_into_words(text) for text, _ in reviews[split]] for split in SPLITS}
     train_words = [[word for sentence in review for word in sentence] for review in sentences["train"]]
     vocabulary = {**build_vocabulary(train_words, WORDS), _BLANK_WORD: BLANK}
     arrays: dict[str, NDArray[np.generic]] = {}
     for seed, split in enumerate(SPLITS):
         questions = list(_iter_questions(sentences[split]))
         order = np.random.default_rng(seed).permutation(len(questions))
-        arrays[f"{split}_inputs"] = np.stack([encode_question(questions[index], vocabulary) for index in order])
+        arrays[f"{split}_inputs"] = np.stack(
+            [encode_question_and_document(questions[index], vocabulary) for index in order]
+        )
         arrays[f"{split}_labels"] = np.array([_CLASS_OF_ANSWER[questions[index].answer] for index in order], np.int64)
     return DataSet(name="imdb_cloze", classes=ANSWERS, vocabulary=BLANK + 1, remarks=REMARKS, **arrays)  # type: ignore[arg-type]
 
 
-def split_sentences(text: str) -> list[list[str]]:
+def split_sentences_into_words(text: str) -> list[list[str]]:
     """Return the words of each sentence of a text."""
-    return [words for sentence in _SENTENCE_END.split(text) if (words := tokenize(sentence))]
+    return [words for sentence in _SENTENCE_END.split(text) if (words := split_lower_case_words(sentence))]
 
 
 def _iter_questions(reviews: Iterable[Sequence[Sequence[str]]]) -> Iterator[Cloze]:
@@ -123,14 +125,14 @@ def find_question(sentences: Sequence[Sequence[str]]) -> Cloze | None:
     return None
 
 
-def encode_question(cloze: Cloze, vocabulary: Mapping[str, int]) -> NDArray[np.uint16]:
+def encode_question_and_document(cloze: Cloze, vocabulary: Mapping[str, int]) -> NDArray[np.uint16]:
     """Return the token ids of a question, around its first blank, and of its document."""
     blank = cloze.question.index(_BLANK_WORD)
     first = max(0, blank - QUESTION_LENGTH // 2)
     question = cloze.question[first : first + QUESTION_LENGTH]
     return np.concatenate(
         [
-            last_token_ids(question, vocabulary, QUESTION_LENGTH),
-            last_token_ids(cloze.document, vocabulary, DOCUMENT_LENGTH),
+            encode_last_words_left_padded(question, vocabulary, QUESTION_LENGTH),
+            encode_last_words_left_padded(cloze.document, vocabulary, DOCUMENT_LENGTH),
         ]
     )

@@ -13,7 +13,14 @@ from bln_search.core.tasks import NO_CLASS, TaskName
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import LENGTH, ReviewSource, get_review_source
 from bln_search.data.reviews import SPLITS, Reviews
-from bln_search.data.texts import FIRST_WORD, PADDING, START, build_vocabulary, last_token_ids, tokenize
+from bln_search.data.texts import (
+    FIRST_WORD,
+    PADDING,
+    START,
+    build_vocabulary,
+    encode_last_words_left_padded,
+    split_lower_case_words,
+)
 
 WORDS = 2_000
 """Number of words of the vocabulary, the most frequent ones of the training reviews."""
@@ -36,19 +43,21 @@ def get_next_word_source(folders: Sequence[Path], length: int = LENGTH) -> NextW
     """Return the reviews in the first of `folders` that holds them.
 
     Raises:
-        DataUnavailableError: no folder holds the reviews.
+        DataUnavailableOnMachineError: no folder holds the reviews.
     """
     return NextWordSource(get_review_source(folders).files, length)
 
 
 def decode_reviews(reviews: Reviews, length: int) -> DataSet:
     """Return `length` token ids of each review with the token after each, in a fixed random order."""
-    texts = {split: [tokenize(text) for text, _ in reviews[split]] for split in SPLITS}
+    texts = {split: [split_lower_case_words(text) for text, _ in reviews[split]] for split in SPLITS}
     vocabulary = build_vocabulary(texts["train"], WORDS)
     arrays: dict[str, NDArray[np.generic]] = {}
     for seed, split in enumerate(SPLITS):
         order = np.random.default_rng(seed).permutation(len(texts[split]))
-        token_ids = np.stack([last_token_ids(texts[split][index], vocabulary, length + 1) for index in order])
+        token_ids = np.stack(
+            [encode_last_words_left_padded(texts[split][index], vocabulary, length + 1) for index in order]
+        )
         arrays[f"{split}_inputs"] = token_ids[:, :-1]
         arrays[f"{split}_labels"] = next_tokens(token_ids)
     return DataSet(

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from bln_search.core.tasks import NO_CLASS, TaskName
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import ReviewSource, get_review_source
-from bln_search.data.imdb_cloze import split_sentences
+from bln_search.data.imdb_cloze import split_sentences_into_words
 from bln_search.data.imdb_next_word import CLASSES, OUTPUTS, WORDS
 from bln_search.data.reviews import SPLITS, Reviews
-from bln_search.data.texts import PADDING, START, UNKNOWN, build_vocabulary, last_token_ids
+from bln_search.data.texts import PADDING, START, UNKNOWN, build_vocabulary, encode_last_words_left_padded
 
 SENTENCE_LENGTH = 16
 """Number of token ids of a sentence: its last ones for the middle sentence, its first ones for the others."""
@@ -28,7 +28,7 @@ _SHORTEST_SENTENCE = 3
 
 
 @dataclass(frozen=True)
-class SentenceSource(ReviewSource):
+class SentenceTripleSource(ReviewSource):
     """The files of the reviews, for consecutive sentences."""
 
     def decode(self) -> DataSet:
@@ -36,13 +36,13 @@ class SentenceSource(ReviewSource):
         return decode_reviews(self.files.read_reviews())
 
 
-def get_sentence_source(folders: Sequence[Path]) -> SentenceSource:
+def get_sentence_source(folders: Sequence[Path]) -> SentenceTripleSource:
     """Return the reviews in the first of `folders` that holds them.
 
     Raises:
-        DataUnavailableError: no folder holds the reviews.
+        DataUnavailableOnMachineError: no folder holds the reviews.
     """
-    return SentenceSource(get_review_source(folders).files)
+    return SentenceTripleSource(get_review_source(folders).files)
 
 
 def decode_reviews(reviews: Reviews) -> DataSet:
@@ -50,14 +50,14 @@ def decode_reviews(reviews: Reviews) -> DataSet:
 
     An input is the middle sentence, the one before it and the one after it. Labels are the words of the latter two.
     """
-    sentences = {split: [split_sentences(text) for text, _ in reviews[split]] for split in SPLITS}
+    sentences = {split: [split_sentences_into_words(text) for text, _ in reviews[split]] for split in SPLITS}
     words = ([word for sentence in review for word in sentence] for review in sentences["train"])
     vocabulary = build_vocabulary(words, WORDS)
     arrays: dict[str, NDArray[np.generic]] = {}
     for seed, split in enumerate(SPLITS):
-        found = [triple for review in sentences[split] if (triple := find_middle_sentences(review)) is not None]
+        found = [triple for review in sentences[split] if (triple := find_middle_sentence_triple(review)) is not None]
         order = np.random.default_rng(seed).permutation(len(found))
-        examples = [encode_sentences(found[index], vocabulary) for index in order]
+        examples = [encode_sentence_triple(found[index], vocabulary) for index in order]
         arrays[f"{split}_inputs"] = np.stack([inputs for inputs, _ in examples])
         arrays[f"{split}_labels"] = np.stack([labels for _, labels in examples])
     return DataSet(
@@ -70,7 +70,7 @@ def decode_reviews(reviews: Reviews) -> DataSet:
     )
 
 
-def find_middle_sentences(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]] | None:
+def find_middle_sentence_triple(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]] | None:
     """Return the three sentences in the middle of a review, of those with three words at least; None without three."""
     long = [sentence for sentence in sentences if len(sentence) >= _SHORTEST_SENTENCE]
     if len(long) < 3:
@@ -79,7 +79,7 @@ def find_middle_sentences(sentences: Sequence[Sequence[str]]) -> Sequence[Sequen
     return long[first : first + 3]
 
 
-def encode_sentences(
+def encode_sentence_triple(
     triple: Sequence[Sequence[str]], vocabulary: Mapping[str, int]
 ) -> tuple[NDArray[np.uint16], NDArray[np.int64]]:
     """Return inputs and labels of a triple of sentences.
@@ -88,7 +88,7 @@ def encode_sentences(
     after the last one.
     """
     before, middle, after = triple
-    inputs, labels = [last_token_ids(middle, vocabulary, SENTENCE_LENGTH)], []
+    inputs, labels = [encode_last_words_left_padded(middle, vocabulary, SENTENCE_LENGTH)], []
     for sentence in (before, after):
         token_ids = [vocabulary.get(word, UNKNOWN) for word in sentence[:SENTENCE_LENGTH]]
         missing = SENTENCE_LENGTH - len(token_ids)

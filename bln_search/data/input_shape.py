@@ -39,28 +39,28 @@ def is_structured(inputs: NDArray[Any]) -> bool:
 
 def find_input_shape(inputs: NDArray[Any]) -> InputShape:
     """Return the shape of an example of inputs (n, ...) as in a data set."""
-    return find_fields(inputs.dtype) if is_structured(inputs) else tuple(inputs.shape[1:])
+    return get_input_fields(inputs.dtype) if is_structured(inputs) else tuple(inputs.shape[1:])
 
 
-def find_fields(dtype: np.dtype[Any]) -> dict[str, InputField]:
+def get_input_fields(dtype: np.dtype[Any]) -> dict[str, InputField]:
     """Return the inputs of an example that is a record of this type."""
     types = [(name, dtype[name]) for name in dtype.names or ()]
-    return {name: InputField(field.shape, find_tensor_type(field.base)) for name, field in types}
+    return {name: InputField(field.shape, get_tensor_dtype(field.base)) for name, field in types}
 
 
-def find_tensor_type(dtype: np.dtype[Any]) -> torch.dtype:
+def get_tensor_dtype(dtype: np.dtype[Any]) -> torch.dtype:
     """Return the type of the tensor of a field: bytes and floating-point numbers are measurements."""
     if dtype.kind == "b":
         return torch.bool
     return torch.float32 if dtype == np.uint8 or dtype.kind == "f" else torch.int64
 
 
-def count_input_numbers(shape: InputShape) -> int | None:
+def find_single_input_size(shape: InputShape) -> int | None:
     """Return how many numbers an input has; None for several inputs, some of which are not numbers of the example."""
     return int(np.prod(shape)) if isinstance(shape, tuple) else None
 
 
-def require_one_tensor(inputs: Inputs, purpose: str) -> Tensor:
+def require_single_tensor_for_purpose(inputs: Inputs, purpose: str) -> Tensor:
     """Return inputs that are one tensor.
 
     Args:

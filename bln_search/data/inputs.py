@@ -177,7 +177,7 @@ def describe_value(value: Any) -> str:
     """Return the keys of a structure with the shapes of its tensors, and with the types of other parts."""
     if isinstance(value, Tensor):
         return f"{str(value.dtype).removeprefix('torch.')} {tuple(value.shape)}"
-    fields = find_fields_of_structure(value)
+    fields = find_parts_of_structure(value)
     if fields is None:
         return type(value).__name__
     if isinstance(value, list | tuple):
@@ -197,7 +197,7 @@ def can_slice_examples(inputs: Inputs) -> bool:
     return isinstance(inputs, Tensor) or inputs.examples_first
 
 
-def first_examples(inputs: _I, examples: int) -> _I:
+def first_examples_if_sliceable(inputs: _I, examples: int) -> _I:
     """Return the first examples of `inputs`, or all where they cannot be sliced."""
     return inputs[:examples] if can_slice_examples(inputs) else inputs
 
@@ -213,7 +213,7 @@ def convert_to_double(inputs: _I) -> _I:
     return map_tensors(lambda x: x.double() if x.is_floating_point() else x, inputs)  # type: ignore[return-value]
 
 
-def find_fields_of_structure(value: Any) -> dict[Any, Any] | None:
+def find_parts_of_structure(value: Any) -> dict[Any, Any] | None:
     """Return the parts of a structure by their keys, positions or names; None for any other value."""
     if isinstance(value, Mapping):
         return dict(value)
@@ -224,7 +224,7 @@ def find_fields_of_structure(value: Any) -> dict[Any, Any] | None:
     return None
 
 
-def replace_fields(value: Any, fields: Mapping[Any, Any]) -> Any:
+def build_structure_of_same_type(value: Any, fields: Mapping[Any, Any]) -> Any:
     """Return a structure of the type of `value` with these parts."""
     if isinstance(value, Mapping):
         return _rebuild_mapping(value, dict(fields))
@@ -251,19 +251,21 @@ def _take_tensors(value: Any, tensors: list[Tensor]) -> Any:
     if isinstance(value, Tensor):
         tensors.append(remove_tensor_subclass(value))
         return _TensorPlaceholder(len(tensors) - 1)
-    fields = find_fields_of_structure(value)
+    fields = find_parts_of_structure(value)
     if fields is None:
         return value
-    return replace_fields(value, {key: _take_tensors(part, tensors) for key, part in fields.items()})
+    return build_structure_of_same_type(value, {key: _take_tensors(part, tensors) for key, part in fields.items()})
 
 
 def _fill_placeholders(structure: Any, tensors: Sequence[Tensor]) -> Any:
     if isinstance(structure, _TensorPlaceholder):
         return tensors[structure.index]
-    fields = find_fields_of_structure(structure)
+    fields = find_parts_of_structure(structure)
     if fields is None:
         return structure
-    return replace_fields(structure, {key: _fill_placeholders(part, tensors) for key, part in fields.items()})
+    return build_structure_of_same_type(
+        structure, {key: _fill_placeholders(part, tensors) for key, part in fields.items()}
+    )
 
 
 _CONSTANTS = (_TensorPlaceholder, str, bytes, bool, int, float, type(None))
@@ -273,13 +275,13 @@ def _has_other_objects(structure: Any) -> bool:
     """Return whether a structure contains an object that is neither a tensor nor a constant."""
     if isinstance(structure, _CONSTANTS):
         return False
-    fields = find_fields_of_structure(structure)
+    fields = find_parts_of_structure(structure)
     return True if fields is None else any(map(_has_other_objects, fields.values()))
 
 
 def _have_equal_types_and_constants(first: Any, second: Any) -> bool:
     """Return whether two structures have the same types, keys and constants."""
-    fields, others = find_fields_of_structure(first), find_fields_of_structure(second)
+    fields, others = find_parts_of_structure(first), find_parts_of_structure(second)
     if type(first) is not type(second) or fields is None or others is None or fields.keys() != others.keys():
         return type(first) is type(second) and isinstance(first, _CONSTANTS) and bool(first == second)
     return all(_have_equal_types_and_constants(part, others[key]) for key, part in fields.items())

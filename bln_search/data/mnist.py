@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import SourceFile
+from bln_search.data.files import PublishedFile
 
 FILES = (
-    SourceFile("train-images-idx3-ubyte", "6bbc9ace898e44ae57da46a324031adb", 47_040_016),
-    SourceFile("train-labels-idx1-ubyte", "a25bea736e30d166cdddb491f175f624", 60_008),
-    SourceFile("t10k-images-idx3-ubyte", "2646ac647ad5339dbf082846283269ea", 7_840_016),
-    SourceFile("t10k-labels-idx1-ubyte", "27ae3e4e09519cfbb04c329615203637", 10_008),
+    PublishedFile("train-images-idx3-ubyte", "6bbc9ace898e44ae57da46a324031adb", 47_040_016),
+    PublishedFile("train-labels-idx1-ubyte", "a25bea736e30d166cdddb491f175f624", 60_008),
+    PublishedFile("t10k-images-idx3-ubyte", "2646ac647ad5339dbf082846283269ea", 7_840_016),
+    PublishedFile("t10k-labels-idx1-ubyte", "27ae3e4e09519cfbb04c329615203637", 10_008),
 )
 CLASSES = tuple(str(digit) for digit in range(10))
 
 
-def decode_mnist(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_mnist(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set; images (n, 1, 28, 28)."""
     train_images, train_labels, test_images, test_labels = FILES
     return DataSet(

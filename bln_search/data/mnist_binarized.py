@@ -15,21 +15,21 @@ from numpy.typing import NDArray
 from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import SourceFile
+from bln_search.data.files import PublishedFile
 
 REMARKS = ("MNIST binarized by an own draw: figures of publications are on other draws of the same images",)
 
 
-def decode_binarized_mnist(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_binarized_mnist(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set; images (n, 1, 28, 28) of 0 and 1, without labels (n, 0)."""
     digits = mnist.decode_mnist(read)
     return replace(
         digits,
         name="mnist_binarized",
         classes=(),
-        train_inputs=draw_pixels(digits.train_inputs, seed=0),
+        train_inputs=draw_binary_pixels(digits.train_inputs, seed=0),
         train_labels=np.zeros((len(digits.train_inputs), 0), np.int64),
-        test_inputs=draw_pixels(digits.test_inputs, seed=1),
+        test_inputs=draw_binary_pixels(digits.test_inputs, seed=1),
         test_labels=np.zeros((len(digits.test_inputs), 0), np.int64),
         scale=1.0,
         remarks=REMARKS,
@@ -37,7 +37,7 @@ def decode_binarized_mnist(read: Callable[[SourceFile], bytes]) -> DataSet:
     )
 
 
-def draw_pixels(images: NDArray[np.generic], seed: int) -> NDArray[np.uint8]:
+def draw_binary_pixels(images: NDArray[np.generic], seed: int) -> NDArray[np.uint8]:
     """Return 1 with probability value/255 for each pixel of `images`, otherwise 0."""
     thresholds = np.random.default_rng(seed).integers(0, 255, images.shape, np.uint8)
     return (images.astype(np.uint8) > thresholds).astype(np.uint8)

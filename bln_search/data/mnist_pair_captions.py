@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import SourceFile
+from bln_search.data.files import PublishedFile
 from bln_search.data.mnist_pairs import make_digit_pairs
 
 TRAIN_PER_CLASS, TEST_PER_CLASS = 500, 10
@@ -42,14 +42,14 @@ _PARTS = 3
 REMARKS = ("captions made from templates for pairs of MNIST digits: figures compare with no publication",)
 
 
-def decode_mnist_pair_captions(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_mnist_pair_captions(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set; `image` (1, 28, 56) and `caption` (14,) of each example, and the meaning of its caption."""
     digits = mnist.decode_mnist(read)
-    train, train_classes = make_digit_pairs(digits.train_inputs, digits.train_classes, TRAIN_PER_CLASS)
-    test, test_classes = make_digit_pairs(digits.test_inputs, digits.test_classes, TEST_PER_CLASS)
-    thresholds = find_thirds(digits.train_inputs, digits.train_classes)
-    train_inputs, train_labels = caption_images(train, train_classes, thresholds)
-    test_inputs, test_labels = caption_images(test, test_classes, thresholds)
+    train, train_class_indices = make_digit_pairs(digits.train_inputs, digits.train_class_indices, TRAIN_PER_CLASS)
+    test, test_class_indices = make_digit_pairs(digits.test_inputs, digits.test_class_indices, TEST_PER_CLASS)
+    thresholds = compute_width_and_slant_thresholds(digits.train_inputs, digits.train_class_indices)
+    train_inputs, train_labels = make_captioned_inputs_and_labels(train, train_class_indices, thresholds)
+    test_inputs, test_labels = make_captioned_inputs_and_labels(test, test_class_indices, thresholds)
     return DataSet(
         "mnist_pair_captions",
         (),
@@ -63,14 +63,14 @@ def decode_mnist_pair_captions(read: Callable[[SourceFile], bytes]) -> DataSet:
     )
 
 
-def find_thirds(images: NDArray[np.generic], labels: NDArray[np.int64]) -> NDArray[np.float64]:
+def compute_width_and_slant_thresholds(images: NDArray[np.generic], labels: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the limits between the thirds of each digit by width and by slant, (10, 2, 2)."""
-    values = measure_width_and_slant(images)
+    values = measure_grey_value_and_slant(images)
     quantiles = np.arange(1, _PARTS) / _PARTS
     return np.stack([np.quantile(values[labels == digit], quantiles, axis=0).T for digit in range(len(_DIGITS))])
 
 
-def measure_width_and_slant(images: NDArray[np.generic]) -> NDArray[np.float64]:
+def measure_grey_value_and_slant(images: NDArray[np.generic]) -> NDArray[np.float64]:
     """Return the mean grey value of images (n, 1, h, w) and the slope of their columns over their rows, (n, 2).
 
     The slope is that of the regression of the column on the row of the pixels, weighted with their grey values; upright
@@ -86,7 +86,7 @@ def measure_width_and_slant(images: NDArray[np.generic]) -> NDArray[np.float64]:
     return np.stack([grey.mean((1, 2)), covariance / variance], 1)
 
 
-def caption_images(
+def make_captioned_inputs_and_labels(
     images: NDArray[np.uint8], classes: NDArray[np.int64], thresholds: NDArray[np.float64]
 ) -> tuple[NDArray[np.void], NDArray[np.int64]]:
     """Return images with captions, a structured array (n,), and the meanings of the captions, (n,) int64.
@@ -122,7 +122,7 @@ def _describe_digits(
     images: NDArray[np.uint8], digits: NDArray[np.int64], thresholds: NDArray[np.float64]
 ) -> NDArray[np.int64]:
     """Return the description of each digit, 9·digit + 3·third by width + third by slant, (n,)."""
-    thirds = (measure_width_and_slant(images)[:, :, None] > thresholds[digits]).sum(2)
+    thirds = (measure_grey_value_and_slant(images)[:, :, None] > thresholds[digits]).sum(2)
     described: NDArray[np.int64] = (digits * _PARTS + thirds[:, 0]) * _PARTS + thirds[:, 1]
     return described
 

@@ -11,26 +11,26 @@ from numpy.typing import NDArray
 from bln_search.core.tasks import TaskName
 from bln_search.data import mnist_pairs
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import SourceFile
+from bln_search.data.files import PublishedFile
 
 LABELS = tuple(str(digit) for digit in range(10))
 REMARKS = mnist_pairs.REMARKS
 
 
-def decode_mnist_pair_digits(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_mnist_pair_digits(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set; images (n, 1, 28, 56)."""
     pairs = mnist_pairs.decode_mnist_pairs(read)
     return replace(
         pairs,
         name="mnist_pair_digits",
         classes=LABELS,
-        train_labels=digit_labels(pairs.train_classes),
-        test_labels=digit_labels(pairs.test_classes),
+        train_labels=encode_multi_hot_digit_labels(pairs.train_class_indices),
+        test_labels=encode_multi_hot_digit_labels(pairs.test_class_indices),
         task=TaskName.MULTI_LABEL,
     )
 
 
-def digit_labels(classes: NDArray[np.int64]) -> NDArray[np.uint8]:
+def encode_multi_hot_digit_labels(classes: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return for classes 10a + b (n,) whether a pair shows each digit, (n, 10)."""
     labels = np.zeros((len(classes), 10), np.uint8)
     rows = np.arange(len(classes))

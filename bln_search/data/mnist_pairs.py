@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from bln_search.core.errors import DataError
 from bln_search.data import mnist
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import SourceFile
+from bln_search.data.files import PublishedFile
 
 CLASSES = tuple(f"{left}{right}" for left in range(10) for right in range(10))
 TRAIN_PER_CLASS, TEST_PER_CLASS = 500, 100
 REMARKS = ("pairs of MNIST digits, not a published data set: its figures compare with no publication",)
 
 
-def decode_mnist_pairs(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_mnist_pairs(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set; images (n, 1, 28, 56)."""
     digits = mnist.decode_mnist(read)
-    train_images, train_labels = make_digit_pairs(digits.train_inputs, digits.train_classes, TRAIN_PER_CLASS)
-    test_images, test_labels = make_digit_pairs(digits.test_inputs, digits.test_classes, TEST_PER_CLASS)
+    train_images, train_labels = make_digit_pairs(digits.train_inputs, digits.train_class_indices, TRAIN_PER_CLASS)
+    test_images, test_labels = make_digit_pairs(digits.test_inputs, digits.test_class_indices, TEST_PER_CLASS)
     return DataSet("mnist_pairs", CLASSES, train_images, train_labels, test_images, test_labels, remarks=REMARKS)
 
 

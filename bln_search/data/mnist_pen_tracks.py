@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import SourceFile
+from bln_search.data.files import PublishedFile
 from bln_search.data.pen_strokes import Stroke, resample, smooth, trace_strokes
 from bln_search.data.thinning import thin
 
@@ -49,7 +49,7 @@ FIELDS = np.dtype(
 REMARKS = ("pen tracks made from thinned MNIST digits, not recorded: figures compare with no publication",)
 
 
-def decode_mnist_pen_tracks(read: Callable[[SourceFile], bytes]) -> DataSet:
+def decode_mnist_pen_tracks(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set, of inputs without labels (n, 0).
 
     Fields of an example: `points` (MOST_POINTS, 3), offsets to the right and upwards from the point before in units of
@@ -58,9 +58,9 @@ def decode_mnist_pen_tracks(read: Callable[[SourceFile], bytes]) -> DataSet:
     """
     digits = mnist.decode_mnist(read)
     train, test = (
-        make_rows(images[:, 0], labels, seed)
+        make_tracks_of_digit_rows(images[:, 0], labels, seed)
         for seed, (images, labels) in enumerate(
-            [(digits.train_inputs, digits.train_classes), (digits.test_inputs, digits.test_classes)]
+            [(digits.train_inputs, digits.train_class_indices), (digits.test_inputs, digits.test_class_indices)]
         )
     )
     return DataSet(
@@ -76,7 +76,7 @@ def decode_mnist_pen_tracks(read: Callable[[SourceFile], bytes]) -> DataSet:
     )
 
 
-def make_rows(images: NDArray[Any], labels: NDArray[np.int64], seed: int) -> NDArray[np.void]:
+def make_tracks_of_digit_rows(images: NDArray[Any], labels: NDArray[np.int64], seed: int) -> NDArray[np.void]:
     """Return the tracks of rows of digits, a structured array (n // DIGITS_PER_ROW,).
 
     Args:
@@ -86,24 +86,26 @@ def make_rows(images: NDArray[Any], labels: NDArray[np.int64], seed: int) -> NDA
     """
     random = np.random.default_rng(seed)
     order = random.permutation(len(images) // DIGITS_PER_ROW * DIGITS_PER_ROW).reshape(-1, DIGITS_PER_ROW)
-    tracks = [make_track(skeleton) for skeleton in thin(images > _DARKEST_BACKGROUND)]
+    tracks = [make_strokes_from_skeleton(skeleton) for skeleton in thin(images > _DARKEST_BACKGROUND)]
     rows = np.zeros(len(order), FIELDS)
     rows["text"] = labels[order]
     for row, chosen in zip(rows, order, strict=True):
-        points = join_tracks([tracks[index] for index in chosen], random)[:MOST_POINTS]
+        points = make_offsets_of_joined_tracks([tracks[index] for index in chosen], random)[:MOST_POINTS]
         row["points"][: len(points)] = points
         row["present"][: len(points)] = True
     return rows
 
 
-def make_track(skeleton: NDArray[np.bool_]) -> list[Stroke]:
+def make_strokes_from_skeleton(skeleton: NDArray[np.bool_]) -> list[Stroke]:
     """Return the smoothed and resampled strokes of a skeleton (h, w), in pixels, with its left end at 0."""
     strokes = [resample(smooth(stroke), SPACING) for stroke in trace_strokes(skeleton)]
     left = min((stroke[:, 0].min() for stroke in strokes), default=0.0)
     return [stroke - np.array([left, 0.0]) for stroke in strokes]
 
 
-def join_tracks(tracks: Sequence[Sequence[Stroke]], random: np.random.Generator) -> NDArray[np.float64]:
+def make_offsets_of_joined_tracks(
+    tracks: Sequence[Sequence[Stroke]], random: np.random.Generator
+) -> NDArray[np.float64]:
     """Return offsets and ends of strokes (points, 3) of digits one after the other.
 
     The first offset is from the left end of the row, in the middle between top and bottom.

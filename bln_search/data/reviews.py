@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bln_search.core.errors import ChecksumError, DataError, DataUnavailableError
+from bln_search.core.errors import ChecksumError, DataError, DataUnavailableOnMachineError
 
 SPLITS = ("train", "test")
 FOLDER = "aclImdb"
@@ -74,14 +74,14 @@ def _raise_as_data_errors(path: Path) -> Iterator[None]:
     """Raise errors of reading `path` in this context as DataError.
 
     Raises:
-        DataUnavailableError: the system cannot read the file.
+        DataUnavailableOnMachineError: the system cannot read the file.
         DataError: the file is damaged.
     """
     try:
         yield
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
         if isinstance(error, OSError) and error.errno is not None:  # an error of the system, not of the content
-            raise DataUnavailableError(f"{path} cannot be read on this machine ({error.strerror})") from None
+            raise DataUnavailableOnMachineError(f"{path} cannot be read on this machine ({error.strerror})") from None
         raise DataError(f"{path} cannot be read ({error}): it is damaged, download it again or remove it") from None
 
 

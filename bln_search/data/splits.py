@@ -65,7 +65,7 @@ def _draw_random_split(
 
     if size >= len(indices):
         raise DataError(f"data.{key}: {size} of {len(indices)} examples leaves none for the other part; lower it")
-    stratify = labels[indices] if spec.stratified and is_class(labels) else None
+    stratify = labels[indices] if spec.stratified and are_class_labels(labels) else None
     try:
         remaining, drawn = train_test_split(indices, test_size=size, random_state=seed % 2**32, stratify=stratify)
     except ValueError as error:
@@ -76,6 +76,6 @@ def _draw_random_split(
     return np.asarray(remaining), np.asarray(drawn)
 
 
-def is_class(labels: Labels) -> bool:
+def are_class_labels(labels: Labels) -> bool:
     """Return whether the label of an example is one class."""
     return labels.ndim == 1 and labels.dtype == np.int64

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from bln_search.data.dataset import DataSet, Labels
 from bln_search.data.dataset import Inputs as InputArray
-from bln_search.data.input_shape import find_tensor_type, is_structured
+from bln_search.data.input_shape import get_tensor_dtype, is_structured
 from bln_search.data.inputs import Inputs, make_structured_inputs
 from bln_search.specs.sections.data import Standardization
 
@@ -89,7 +89,7 @@ def _fit_field(values: InputArray, scale: float, kind: Standardization) -> Stand
 
     With standardization `none` floating-point numbers stay as they are, bytes are divided by the largest value.
     """
-    if find_tensor_type(values.dtype) is not torch.float32:
+    if get_tensor_dtype(values.dtype) is not torch.float32:
         return None
     return Standardizer(values, scale if values.dtype == np.uint8 else 1.0, kind)
 

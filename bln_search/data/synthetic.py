@@ -12,14 +12,14 @@ from bln_search.core.errors import DataError
 from bln_search.core.registry import TEXT_LENGTHS
 from bln_search.core.tasks import TaskName
 from bln_search.data import imdb_cloze, imdb_next_word, imdb_sentences, mnist_pair_captions, mnist_pen_tracks
-from bln_search.data.input_shape import InputField, InputShape, find_fields
+from bln_search.data.input_shape import InputField, InputShape, get_input_fields
 from bln_search.data.inputs import Inputs, make_structured_inputs, map_tensors
 from bln_search.data.prepared import PreparedData
 from bln_search.specs.sections.data import DataSpec
 
 
 @dataclass(frozen=True)
-class InputFormat:
+class SyntheticDataFormat:
     """The inputs of a data set.
 
     Attributes:
@@ -37,7 +37,7 @@ class InputFormat:
     tokens: int | None = None
 
     @property
-    def num_tokens(self) -> int:
+    def num_predicted_tokens(self) -> int:
         """Number of predicted tokens."""
         if self.tokens is not None:
             return self.tokens
@@ -45,27 +45,27 @@ class InputFormat:
 
 
 FORMATS = {
-    "cifar10": InputFormat((3, 32, 32), 10),
-    "cifar100": InputFormat((3, 32, 32), 100),
-    "diabetes": InputFormat((10,), 1, task=TaskName.REGRESSION),
-    "digits": InputFormat((1, 8, 8), 10),
-    "imagenet": InputFormat((3, 224, 224), 1000),
-    "imdb": InputFormat((TEXT_LENGTHS["imdb"],), 2, 20_003),
-    "imdb_cloze": InputFormat((TEXT_LENGTHS["imdb_cloze"],), len(imdb_cloze.ANSWERS), imdb_cloze.BLANK + 1),
-    "imdb_next_word": InputFormat(
+    "cifar10": SyntheticDataFormat((3, 32, 32), 10),
+    "cifar100": SyntheticDataFormat((3, 32, 32), 100),
+    "diabetes": SyntheticDataFormat((10,), 1, task=TaskName.REGRESSION),
+    "digits": SyntheticDataFormat((1, 8, 8), 10),
+    "imagenet": SyntheticDataFormat((3, 224, 224), 1000),
+    "imdb": SyntheticDataFormat((TEXT_LENGTHS["imdb"],), 2, 20_003),
+    "imdb_cloze": SyntheticDataFormat((TEXT_LENGTHS["imdb_cloze"],), len(imdb_cloze.ANSWERS), imdb_cloze.BLANK + 1),
+    "imdb_next_word": SyntheticDataFormat(
         (TEXT_LENGTHS["imdb_next_word"],), imdb_next_word.OUTPUTS, imdb_next_word.OUTPUTS, TaskName.LANGUAGE_MODEL
     ),
-    "imdb_case": InputFormat((TEXT_LENGTHS["imdb_case"],), 3, 20_003, TaskName.TOKEN_CLASSIFICATION),
-    "imdb_sentences": InputFormat(
+    "imdb_case": SyntheticDataFormat((TEXT_LENGTHS["imdb_case"],), 3, 20_003, TaskName.TOKEN_CLASSIFICATION),
+    "imdb_sentences": SyntheticDataFormat(
         (TEXT_LENGTHS["imdb_sentences"],),
         imdb_next_word.OUTPUTS,
         imdb_next_word.OUTPUTS,
         TaskName.LANGUAGE_MODEL,
         2 * imdb_sentences.SENTENCE_LENGTH,
     ),
-    "mnist": InputFormat((1, 28, 28), 10),
-    "mnist_binarized": InputFormat((1, 28, 28), 0, task=TaskName.DENSITY),
-    "mnist_pair_captions": InputFormat(
+    "mnist": SyntheticDataFormat((1, 28, 28), 10),
+    "mnist_binarized": SyntheticDataFormat((1, 28, 28), 0, task=TaskName.DENSITY),
+    "mnist_pair_captions": SyntheticDataFormat(
         {
             "image": InputField((1, 28, 56), torch.float32),
             "caption": InputField((mnist_pair_captions.CAPTION_LENGTH,), torch.int64),
@@ -74,14 +74,14 @@ FORMATS = {
         len(mnist_pair_captions.VOCABULARY) + 1,
         TaskName.RETRIEVAL,
     ),
-    "mnist_pair_digits": InputFormat((1, 28, 56), 10, task=TaskName.MULTI_LABEL),
-    "mnist_pairs": InputFormat((1, 28, 56), 100),
-    "mnist_pen_tracks": InputFormat(find_fields(mnist_pen_tracks.FIELDS), 0, task=TaskName.DENSITY),
+    "mnist_pair_digits": SyntheticDataFormat((1, 28, 56), 10, task=TaskName.MULTI_LABEL),
+    "mnist_pairs": SyntheticDataFormat((1, 28, 56), 100),
+    "mnist_pen_tracks": SyntheticDataFormat(get_input_fields(mnist_pen_tracks.FIELDS), 0, task=TaskName.DENSITY),
 }
 """The inputs of the built-in data sets, as published."""
 
 
-def make_synthetic_data(spec: DataSpec, examples: int, device: torch.device | str = "cpu") -> PreparedData:
+def make_synthetic_prepared_data(spec: DataSpec, examples: int, device: torch.device | str = "cpu") -> PreparedData:
     """Return random inputs and targets; all splits have the same `examples` examples.
 
     Measurements are standard normal, those of a density 0 or 1; token ids are uniform, so no text has padding.
@@ -109,7 +109,7 @@ def make_synthetic_data(spec: DataSpec, examples: int, device: torch.device | st
     )
 
 
-def _random_inputs(known: InputFormat, examples: int, generator: torch.Generator) -> Inputs:
+def _random_inputs(known: SyntheticDataFormat, examples: int, generator: torch.Generator) -> Inputs:
     """Return inputs of a data set."""
     if not isinstance(known.shape, tuple):
         tensors = {name: _random_field(field, known, examples, generator) for name, field in known.shape.items()}
@@ -120,7 +120,7 @@ def _random_inputs(known: InputFormat, examples: int, generator: torch.Generator
     return _random_field(InputField(known.shape, dtype), known, examples, generator)
 
 
-def _random_field(field: InputField, known: InputFormat, examples: int, generator: torch.Generator) -> Tensor:
+def _random_field(field: InputField, known: SyntheticDataFormat, examples: int, generator: torch.Generator) -> Tensor:
     """Return one of several inputs: measurements, token ids, or a mask without absent positions."""
     if field.dtype is torch.float32:
         return torch.randn(examples, *field.shape, generator=generator)
@@ -129,7 +129,7 @@ def _random_field(field: InputField, known: InputFormat, examples: int, generato
     return torch.randint(1, known.vocabulary or 2, (examples, *field.shape), generator=generator)
 
 
-def _random_targets(known: InputFormat, examples: int, generator: torch.Generator) -> Tensor:
+def _random_targets(known: SyntheticDataFormat, examples: int, generator: torch.Generator) -> Tensor:
     """Return targets of the task of a data set."""
     if known.task is TaskName.REGRESSION:
         return torch.randn(examples, known.outputs, generator=generator)
@@ -139,5 +139,5 @@ def _random_targets(known: InputFormat, examples: int, generator: torch.Generato
         return torch.zeros(examples, 0, dtype=torch.int64)
     if known.task is TaskName.RETRIEVAL:
         return torch.arange(examples)
-    shape = (examples, known.num_tokens) if known.task.predicts_tokens else (examples,)
+    shape = (examples, known.num_predicted_tokens) if known.task.has_prediction_per_token else (examples,)
     return torch.randint(0, known.outputs, shape, generator=generator)

@@ -31,7 +31,7 @@ def make_splits_with_text_length(data: PreparedData, length: int) -> dict[Split,
     return splits
 
 
-def check_text_lengths(data: PreparedData, lengths: Iterable[int]) -> None:
+def load_and_check_text_lengths(data: PreparedData, lengths: Iterable[int]) -> None:
     """Load the texts of every length.
 
     Raises:

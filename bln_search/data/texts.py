@@ -17,7 +17,7 @@ FIRST_WORD = 3
 _PUNCTUATION = str.maketrans(dict.fromkeys('!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n', " "))
 
 
-def tokenize(text: str) -> list[str]:
+def split_lower_case_words(text: str) -> list[str]:
     """Return the words of a text in lower case; punctuation other than the apostrophe separates words."""
     return split_words(text.lower())
 
@@ -36,7 +36,9 @@ def build_vocabulary(texts: Iterable[Sequence[str]], size: int) -> dict[str, int
     return {word: FIRST_WORD + rank for rank, (word, _) in enumerate(by_frequency[:size])}
 
 
-def last_token_ids(text: Sequence[str], vocabulary: Mapping[str, int], length: int) -> NDArray[np.uint16]:
+def encode_last_words_left_padded(
+    text: Sequence[str], vocabulary: Mapping[str, int], length: int
+) -> NDArray[np.uint16]:
     """Return the last `length` token ids of START and the text, left-padded."""
     token_ids = [START, *(vocabulary.get(word, UNKNOWN) for word in text[-length:])][-length:]
     padded = np.full(length, PADDING, np.uint16)

@@ -13,7 +13,7 @@ Forward = Callable[[nn.Module, Any], Any]
 """Calls a network with the inputs of a mini-batch and returns its output."""
 
 
-class AdaptedNetwork(nn.Module):
+class NetworkWithCallAdapter(nn.Module):
     """Calls a network with inputs of any structure and returns one tensor.
 
     Modules, parameters and buffers have the names that they have in the network itself.
@@ -31,12 +31,12 @@ class AdaptedNetwork(nn.Module):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """Return the selected output."""
-        output: Tensor = self.call_and_select(
+        output: Tensor = self.call_network_and_select_output(
             self.network, inputs.build_structure() if isinstance(inputs, StructuredInputs) else inputs
         )
         return output
 
-    def call_and_select(self, network: nn.Module, batch: Any) -> Any:
+    def call_network_and_select_output(self, network: nn.Module, batch: Any) -> Any:
         """Call a network, this one or a copy, and return the selected output."""
         return self.select(self.call(network, batch))
 

@@ -60,7 +60,7 @@ def iter_complete_mini_batches(inputs: Inputs | LazyImages, targets: Tensor, siz
     yield from islice(iter_mini_batches_with_fillers(inputs, targets, size), len(inputs) // size)
 
 
-def fill_last_batch(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
+def iter_batches_filled_to_first_size(batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
     """Yield the batches of a loader; a batch smaller than the first is filled with examples of the first.
 
     Batches whose tensors do not have the examples on the first axis are not changed.

@@ -15,7 +15,7 @@ from bln_search.data.inputs import Inputs
 from bln_search.models.pooling import AveragePool2
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import find_norms, use_training_sources_in_evaluation
+from bln_search.norms.network.layers import get_norms_by_name, use_training_sources_in_evaluation
 
 MEMORY_LIMIT = 256 * 2**20
 """Default limit on one activation tensor of all rows, in bytes. A few such tensors are alive at once."""
@@ -102,7 +102,7 @@ def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[i
     modules = [module for module in network.modules() if not isinstance(module, torch.jit.ScriptModule)]
     hooks = [module.register_forward_hook(record_output_bytes) for module in modules]
     try:
-        with use_training_sources_in_evaluation(find_norms(network).values()):
+        with use_training_sources_in_evaluation(get_norms_by_name(network).values()):
             network(mini_batch.clone())
     finally:
         for hook in hooks:

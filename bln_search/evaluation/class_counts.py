@@ -10,12 +10,12 @@ from bln_search.evaluation.batches import MiniBatch
 
 
 class ClassCounter:
-    """Counts the classes of the targets that pass through `count_targets`."""
+    """Counts the classes of the targets that pass through `iter_batches_and_count_targets`."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()
 
-    def count_targets(self, batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
+    def iter_batches_and_count_targets(self, batches: Iterable[MiniBatch]) -> Iterator[MiniBatch]:
         """Yield the mini-batches unchanged and count their targets (n,), which are classes."""
         for batch in batches:
             self._counts.update(batch[1].tolist())

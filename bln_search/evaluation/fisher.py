@@ -9,10 +9,10 @@ from torch import Tensor, nn
 from torch.autograd.functional import jvp
 from torch.func import functional_call
 
-from bln_search.norms.network.layers import find_norms, set_history_recording
+from bln_search.norms.network.layers import get_norms_by_name, use_history_recording
 
 
-def compute_fisher_curvature(network: nn.Module, inputs: Tensor, direction: Mapping[str, Tensor]) -> float:
+def compute_directional_fisher_curvature(network: nn.Module, inputs: Tensor, direction: Mapping[str, Tensor]) -> float:
     """Return vᵀF(θ)v for a direction v, with F the Fisher information matrix of the class probabilities.
 
     With logits z(θ) (N, K) of the mini-batch, p = softmax(z) and ż = (∂z/∂θ)v:
@@ -38,7 +38,7 @@ def compute_fisher_curvature(network: nn.Module, inputs: Tensor, direction: Mapp
         return logits
 
     point = tuple(parameters[name].detach() for name in names)
-    with norms_in_training_mode(network):
+    with use_training_mode_in_norms_only(network):
         logits, change = jvp(logits_at_parameters, point, tuple(direction[name] for name in names))  # type: ignore[no-untyped-call]
     probabilities = logits.softmax(1)
     mean = (probabilities * change).sum(1, keepdim=True)
@@ -46,15 +46,15 @@ def compute_fisher_curvature(network: nn.Module, inputs: Tensor, direction: Mapp
 
 
 @contextmanager
-def norms_in_training_mode(network: nn.Module) -> Iterator[None]:
+def use_training_mode_in_norms_only(network: nn.Module) -> Iterator[None]:
     """Let only the normalization layers be in training mode, without recording; restore all modes afterwards."""
     modes = {module: module.training for module in network.modules()}
-    layers = find_norms(network).values()
+    layers = get_norms_by_name(network).values()
     network.eval()
     for layer in layers:
         layer.train()
     try:
-        with set_history_recording(layers, enabled=False):
+        with use_history_recording(layers, enabled=False):
             yield
     finally:
         for module, mode in modes.items():

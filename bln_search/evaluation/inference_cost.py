@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bln_search.data.inputs import Inputs
-from bln_search.norms.network.layers import evaluation_mode, find_norms, use_training_sources_in_evaluation
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
 
 _PASSES = 11
 
@@ -20,7 +20,7 @@ def count_parameters(network: nn.Module) -> int:
 
 
 @torch.inference_mode()
-def measure_inference_seconds(network: nn.Module, mini_batch: Inputs) -> float:
+def measure_inference_seconds_per_thousand(network: nn.Module, mini_batch: Inputs) -> float:
     """Return seconds for a thousand examples: the median over forward passes with mini-batch statistics.
 
     With one thread on CPU it is thread time, because other trials may share the core; otherwise wall time.
@@ -28,7 +28,7 @@ def measure_inference_seconds(network: nn.Module, mini_batch: Inputs) -> float:
     is_single_thread = mini_batch.device.type == "cpu" and torch.get_num_threads() == 1
     clock = time.thread_time if is_single_thread else time.perf_counter
     seconds = []
-    layers = find_norms(network).values()
+    layers = get_norms_by_name(network).values()
     with evaluation_mode(network), use_training_sources_in_evaluation(layers):
         for _ in range(_PASSES):
             start = clock()

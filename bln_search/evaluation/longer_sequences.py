@@ -9,17 +9,17 @@ from typing import Any
 import torch
 from torch import nn
 
-from bln_search.core.undefined_reasons import too_few_steps_reason
-from bln_search.data.inputs import first_examples
+from bln_search.core.undefined_reasons import sequence_exceeds_time_steps_reason
+from bln_search.data.inputs import first_examples_if_sliceable
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.models.recurrent import TimeStepNorms
 from bln_search.models.recurrent.time_step_norms import REFUSE
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import evaluation_mode, find_norms, use_training_sources_in_evaluation
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 
-def find_rows_undefined_for_long_sequences(
+def peek_long_sequence_undefined_reasons(
     network: nn.Module, batches: Iterable[MiniBatch], rows: Sequence[InferenceRow]
 ) -> tuple[Iterable[MiniBatch], list[str | None]]:
     """Return the mini-batches, and for each row the reason why it has no value for their sequences.
@@ -60,8 +60,8 @@ def _count_steps_per_norms(
 
     hooks = [norms.register_forward_pre_hook(count_step, with_kwargs=True) for norms in inside]
     try:
-        with evaluation_mode(network), use_training_sources_in_evaluation(find_norms(network).values()):
-            network(first_examples(batch[0], 1).clone())
+        with evaluation_mode(network), use_training_sources_in_evaluation(get_norms_by_name(network).values()):
+            network(first_examples_if_sliceable(batch[0], 1).clone())
     finally:
         for hook in hooks:
             hook.remove()
@@ -74,5 +74,5 @@ def _find_undefined_reason(row: InferenceRow, steps: dict[TimeStepNorms, int]) -
         if isinstance(layer, Normalization) and count > len(norms.of_step):
             configuration = row.configuration.restricted_to_statistics_of(layer.method)
             if configuration.uses_population:
-                return too_few_steps_reason(len(norms.of_step), count)
+                return sequence_exceeds_time_steps_reason(len(norms.of_step), count)
     return None

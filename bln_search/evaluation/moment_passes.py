@@ -13,9 +13,9 @@ from bln_search.core.configuration import mini_batch_configuration_of
 from bln_search.data.inputs import Inputs, can_slice_examples
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes
 from bln_search.norms import Normalization
-from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, attach_accumulators
+from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, use_moment_accumulators
 from bln_search.norms.network.layers import method_covering_all_layers
-from bln_search.norms.row_batching.row_tensor import BatchLayout, EnumerationPlan, InferenceRow, tag_with_rows
+from bln_search.norms.row_batching.row_tensor import BatchLayout, InferenceRow, RowBatchingPlan, tag_with_rows
 
 _log = logging.getLogger(__name__)
 
@@ -49,15 +49,15 @@ class MomentPasses:
         self._network, self._layers = network, layers
         self.accumulators = self._make_accumulators()
 
-    def pass_each(self, inputs: Iterable[Inputs]) -> None:
+    def pass_one_by_one(self, inputs: Iterable[Inputs]) -> None:
         """Pass each mini-batch (m, ...) alone."""
-        with attach_accumulators(self._by_layer(self.accumulators)):
+        with use_moment_accumulators(self._by_layer(self.accumulators)):
             for x in inputs:
                 for accumulator in self.accumulators.values():
                     accumulator.includes_all_sizes = accumulator.includes_all_sizes or not can_slice_examples(x)
                 self._network(x.clone())
 
-    def pass_several_at_once(self, inputs: Iterable[Inputs]) -> None:
+    def accumulate_several_at_once(self, inputs: Iterable[Inputs]) -> None:
         """Pass mini-batches (m, ...) of one shape, several at once where that gives the same moments.
 
         The moments of the first few are computed both ways. If they differ, or the network does not support such a
@@ -65,13 +65,13 @@ class MomentPasses:
         """
         batches = iter(inputs)
         first = list(islice(batches, _CHECKED_MINI_BATCHES))
-        self.pass_each(first)
+        self.pass_one_by_one(first)
         size = self._choose_number_at_once(first)
         while size > 1 and (group := list(islice(batches, size))):
             if not self._try_pass_at_once(group):
-                self.pass_each(group)
+                self.pass_one_by_one(group)
                 break
-        self.pass_each(batches)
+        self.pass_one_by_one(batches)
 
     def compute_moments(self, name: str) -> LayerMoments:
         """Return the moments of a layer that a mini-batch reached."""
@@ -141,7 +141,7 @@ class MomentPasses:
     def _pass_at_once(self, group: list[Inputs], accumulators: Accumulators) -> None:
         tensors = [x for x in group if isinstance(x, Tensor)]
         method = method_covering_all_layers(self._layers)
-        plan = EnumerationPlan((InferenceRow(mini_batch_configuration_of(method), None),), {})
+        plan = RowBatchingPlan((InferenceRow(mini_batch_configuration_of(method), None),), {})
         layout = BatchLayout(plan, len(tensors), len(tensors[0]))
-        with attach_accumulators(self._by_layer(accumulators)):
+        with use_moment_accumulators(self._by_layer(accumulators)):
             self._network(tag_with_rows(torch.cat(tensors), layout, 1))

@@ -14,16 +14,16 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import StructuredInputs
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
-from bln_search.evaluation.checks.checked_networks import is_network_checked, remember_checked_network
+from bln_search.evaluation.checks.checked_networks import are_fused_passes_checked, remember_checked_fused_passes
 from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowDetector
 from bln_search.evaluation.checks.independence import BatchPair, check_fused_passes, check_one_pass_inputs
 from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
 from bln_search.evaluation.plain_passes import iter_plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
-from bln_search.evaluation.split_comparison import SplitComparison
-from bln_search.norms.network.layers import evaluation_mode, find_norms
-from bln_search.norms.precision import disable_reduced_precision
+from bln_search.evaluation.split_comparison import ContrastiveSplitScorer
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
+from bln_search.norms.precision import use_full_float32_precision
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from bln_search.tasks.score import ContrastiveScore, Score
@@ -36,7 +36,7 @@ Progress = Callable[[int], None]
 
 
 @torch.no_grad()
-def evaluate_rows(
+def evaluate_rows_per_example(
     network: nn.Module,
     batches: Iterable[MiniBatch],
     rows: Sequence[InferenceRow],
@@ -71,16 +71,16 @@ def evaluate_rows(
         ModelError: fused and plain passes differ, or the network does not support the one pass.
         DataError: there is no mini-batch.
     """
-    find_norms(network)
+    get_norms_by_name(network)
     if not rows:
         return []
-    with disable_reduced_precision(), evaluation_mode(network):
+    with use_full_float32_precision(), evaluation_mode(network):
         iterator = iter(batches)
         first = next(iterator, None)
         if first is None:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         evaluator = RowEvaluator(network, rows, populations, score=score)
-        comparison = SplitComparison(score, observe) if isinstance(score, ContrastiveScore) else None
+        comparison = ContrastiveSplitScorer(score, observe) if isinstance(score, ContrastiveScore) else None
         observer = observe if comparison is None else comparison.add_outputs
         if one_pass:
             scores = _iter_checked_fused_scores(evaluator, first, iterator, memory_limit, observer)
@@ -126,11 +126,11 @@ def _make_checked_evaluator(
         chunking = choose_chunk_sizes(evaluator.network, inputs, rows, memory_limit, expand_inputs=expand_inputs)
         checked = evaluator.with_chunk_sizes(chunking, expand_inputs=expand_inputs)
         double = checked.try_copy_in_double_precision(inputs)
-        if not is_network_checked(checked, inputs):
+        if not are_fused_passes_checked(checked, inputs):
             check_fused_passes(
                 checked if double is None else double, pair if double is None else pair.in_double_precision()
             )
-            remember_checked_network(checked, inputs)
+            remember_checked_fused_passes(checked, inputs)
         return checked, double
 
     if isinstance(inputs, StructuredInputs) and inputs.device.type != "cpu":
@@ -159,14 +159,14 @@ def _iter_fused_scores(
         if index == 0:
             different = conditioning.find_rows_unlike_double(losses[:, : len(first[1])], first)
             for row in different:
-                checks.matches_plain_pass(group, losses, 0, row)
-            conditioning.add_rows_with_warning(different)
-        conditioning.add_rows_with_warning(checks.check_group_and_find_rounding_errors(group, losses))
+                checks.check_and_match_plain_pass(group, losses, 0, row)
+            conditioning.mark_ill_conditioned_rows_and_warn(different)
+        conditioning.mark_ill_conditioned_rows_and_warn(checks.check_group_and_find_rounding_errors(group, losses))
         if observe is not None:
             for row, outputs in enumerate(row_outputs for chunk in kept.iter_chunks_again() for row_outputs in chunk):
-                precise = conditioning.find_outputs_in_double(row, group)
+                precise = conditioning.compute_outputs_if_ill_conditioned(row, group)
                 observe(evaluator.rows[row], outputs if precise is None else precise, group.targets)
-        yield conditioning.recompute_scores_in_double(group, losses, correct)
+        yield conditioning.replace_scores_of_ill_conditioned_rows(group, losses, correct)
 
 
 class _KeptOutputs:

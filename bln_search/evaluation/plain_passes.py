@@ -29,8 +29,10 @@ def iter_plain_scores(
         losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
         if conditioning is None:
             conditioning = IllConditionedRowDetector(evaluator, evaluator.try_copy_in_double_precision(inputs), inputs)
-            conditioning.add_rows_with_warning(conditioning.find_plain_rows_unlike_double(losses, batch))
-        for row, precise in conditioning.plain_outputs_in_double(batch).items():
+            conditioning.mark_ill_conditioned_rows_and_warn(
+                conditioning.find_rows_unlike_double_in_plain_passes(losses, batch)
+            )
+        for row, precise in conditioning.plain_outputs_of_ill_conditioned_rows(batch).items():
             outputs[row] = precise
             losses[row], correct[row] = evaluator.score_outputs(precise, targets)
         if observe is not None:

@@ -16,7 +16,7 @@ from bln_search.norms.network.layers import (
     MomentsByEstimate,
     compute_populations_of_layers,
     evaluation_mode,
-    find_norms,
+    get_norms_by_name,
     use_training_sources_in_evaluation,
 )
 from bln_search.norms.row_batching.row_tensor import Populations
@@ -33,12 +33,12 @@ def compute_trial_populations(trial: TrialSpec, network: nn.Module, moments: Mom
     """
     evaluation = trial.evaluation
     return compute_populations_of_layers(
-        find_norms(network), moments, evaluation.correction, per_slot=evaluation.per_slot
+        get_norms_by_name(network), moments, evaluation.correction, per_slot=evaluation.per_slot
     )
 
 
 @torch.no_grad()
-def collect_frozen_moments(
+def collect_moments_with_frozen_weights(
     network: nn.Module, inputs: Iterable[Inputs], *, kept: Container[str] = (), several_at_once: bool = False
 ) -> dict[str, LayerMoments]:
     """Collect the moments of each normalization layer over training mini-batches with fixed weights.
@@ -61,13 +61,13 @@ def collect_frozen_moments(
     Raises:
         DataError: no mini-batch reached a normalization layer.
     """
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     passes = MomentPasses(network, layers)
     with (
         evaluation_mode(network),
         use_training_sources_in_evaluation(layer for name, layer in layers.items() if name not in kept),
     ):
-        (passes.pass_several_at_once if several_at_once else passes.pass_each)(inputs)
+        (passes.accumulate_several_at_once if several_at_once else passes.pass_one_by_one)(inputs)
     reached = [name for name, accumulator in passes.accumulators.items() if not accumulator.is_empty]
     if not any(layer.method.statistics for layer in layers.values()):
         return {}

@@ -49,7 +49,7 @@ class _ProbeOutcomes:
         )
 
 
-def probe_batch_size(
+def probe_at_batch_size(
     network: nn.Module,
     inputs: Examples,
     targets: Tensor,

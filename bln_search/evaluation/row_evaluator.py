@@ -11,19 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.data.inputs import Inputs, convert_to_double, first_examples, map_tensors
+from bln_search.data.inputs import Inputs, convert_to_double, first_examples_if_sliceable, map_tensors
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.chunking import ChunkSizes
 from bln_search.evaluation.scoring import score_examples
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
-    EnumerationPlan,
     InferenceRow,
     Populations,
     RowBatchedTensor,
     RowBatchingError,
+    RowBatchingPlan,
     remove_row_tag,
     tag_with_rows,
 )
@@ -68,7 +68,7 @@ class RowEvaluator:
         self.network, self.rows, self.populations = network, tuple(rows), populations
         self.score, self.dtype, self.expand_inputs = score, dtype, expand_inputs
         self.chunking = chunking or ChunkSizes(groups=1, rows=len(self.rows))
-        self._plans: dict[tuple[int, ...], EnumerationPlan] = {}
+        self._plans: dict[tuple[int, ...], RowBatchingPlan] = {}
 
     def plain_outputs(self, row: int, inputs: Inputs) -> Tensor:
         """Return outputs (n, ...) of one forward pass in a row."""
@@ -111,7 +111,11 @@ class RowEvaluator:
             inputs: of a mini-batch, to test the copy.
         """
         dtype = next(self.network.parameters()).dtype
-        copy = None if dtype == torch.float64 else try_copy_network_in_double_precision(self.network, self.populations)
+        copy = (
+            None
+            if dtype == torch.float64
+            else try_copy_network_and_populations_in_double(self.network, self.populations)
+        )
         if copy is None:
             return None
         rows = self.chunking.rows if self.chunking.rows == len(self.rows) else max(1, self.chunking.rows // 2)
@@ -119,7 +123,7 @@ class RowEvaluator:
         double = self._copy_with(*copy, chunking=chunking, dtype=dtype)
         try:
             with _collect_called_norms(copy[0]) as called:
-                double.plain_outputs(0, first_examples(inputs, 2))
+                double.plain_outputs(0, first_examples_if_sliceable(inputs, 2))
         except Exception:  # noqa: BLE001 - a network may not support double precision; it is then checked in its own
             return None
         return double if called else None  # a function of the user may call the original
@@ -140,12 +144,12 @@ class RowEvaluator:
         """Return a copy of the inputs, which the network may change, in its precision."""
         return (inputs if self.dtype is None else convert_to_double(inputs)).clone()
 
-    def _enumeration_plan(self, rows: tuple[int, ...]) -> EnumerationPlan:
+    def _enumeration_plan(self, rows: tuple[int, ...]) -> RowBatchingPlan:
         if rows not in self._plans:
-            self._plans[rows] = EnumerationPlan(tuple(self.rows[row] for row in rows), self.populations)
+            self._plans[rows] = RowBatchingPlan(tuple(self.rows[row] for row in rows), self.populations)
         return self._plans[rows]
 
-    def _fused_outputs(self, group: BatchGroup, plan: EnumerationPlan) -> Tensor:
+    def _fused_outputs(self, group: BatchGroup, plan: RowBatchingPlan) -> Tensor:
         layout = BatchLayout(plan, group.groups, group.size)
         copies = len(plan.rows) if self.expand_inputs else 1
         tagged = map_tensors(lambda x: _tag_and_repeat(x, layout, copies), self._copy_inputs_for_network(group.inputs))
@@ -199,7 +203,7 @@ def use_row_in_all_layers(row: InferenceRow, populations: Populations) -> Iterat
             layer.restore_configured_state(state)
 
 
-def try_copy_network_in_double_precision(
+def try_copy_network_and_populations_in_double(
     network: nn.Module, populations: Populations
 ) -> tuple[nn.Module, Populations] | None:
     """Return a copy of the network and its populations in double precision; None where it cannot be copied."""
@@ -215,7 +219,8 @@ def _collect_called_norms(network: nn.Module) -> Iterator[set[nn.Module]]:
     """Collect the normalization layers that forward passes in this context call."""
     called: set[nn.Module] = set()
     hooks = [
-        layer.register_forward_pre_hook(lambda layer, _: called.add(layer)) for layer in find_norms(network).values()
+        layer.register_forward_pre_hook(lambda layer, _: called.add(layer))
+        for layer in get_norms_by_name(network).values()
     ]
     try:
         yield called
@@ -232,6 +237,6 @@ def _tag_and_repeat(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
 
 
 def _map_populations_to_copy(network: nn.Module, copy: nn.Module, populations: Populations) -> Populations:
-    names: dict[NormalizationBase, str] = {layer: name for name, layer in find_norms(network).items()}
-    layers = find_norms(copy)
+    names: dict[NormalizationBase, str] = {layer: name for name, layer in get_norms_by_name(network).items()}
+    layers = get_norms_by_name(copy)
     return {layers[names[layer]]: values for layer, values in populations.items()}

@@ -11,7 +11,7 @@ from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.tasks.score import ContrastiveScore
 
 
-class SplitComparison:
+class ContrastiveSplitScorer:
     """Keeps the outputs of every row of one split, and compares its examples when all are there.
 
     Args:

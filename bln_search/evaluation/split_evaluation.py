@@ -10,11 +10,11 @@ from torch import nn
 from bln_search.core.enums import Split
 from bln_search.core.method import FEATURE_STATISTICS
 from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
-from bln_search.core.undefined_reasons import too_few_slots_reason
+from bln_search.core.undefined_reasons import mini_batch_exceeds_slots_reason
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.longer_sequences import find_rows_undefined_for_long_sequences
-from bln_search.evaluation.one_pass import Progress, evaluate_rows
+from bln_search.evaluation.longer_sequences import peek_long_sequence_undefined_reasons
+from bln_search.evaluation.one_pass import Progress, evaluate_rows_per_example
 from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.norms.statistics import configuration_of_layer_in_row, select_layer_population
@@ -48,12 +48,12 @@ def evaluate_split(
         split: of the data, for the record.
         batch_size: the inference mini-batch size.
         condition: name of the condition of the images, for the record; empty for clean ones.
-        score: see `evaluate_rows`.
+        score: see `evaluate_rows_per_example`.
         has_accuracy: whether the score has correctness; evaluations have no accuracy otherwise.
-        one_pass: see `evaluate_rows`.
-        memory_limit: see `evaluate_rows`.
-        progress: see `evaluate_rows`.
-        observe: see `evaluate_rows`.
+        one_pass: see `evaluate_rows_per_example`.
+        memory_limit: see `evaluate_rows_per_example`.
+        progress: see `evaluate_rows_per_example`.
+        observe: see `evaluate_rows_per_example`.
     """
     results = outcomes_or_undefined_reasons(
         network,
@@ -93,18 +93,18 @@ def outcomes_or_undefined_reasons(
         rows: the rows.
         populations: population values of each layer under each estimate.
         batch_size: the inference mini-batch size.
-        options: of `evaluate_rows`.
+        options: of `evaluate_rows_per_example`.
 
     Raises:
         ModelError: a sequence is longer than the network supports, or the one pass does not support the network.
     """
-    batches, without_steps = find_rows_undefined_for_long_sequences(network, batches, rows)
+    batches, without_steps = peek_long_sequence_undefined_reasons(network, batches, rows)
     reasons = [
         find_undefined_reason(row, populations, batch_size) or reason
         for row, reason in zip(rows, without_steps, strict=True)
     ]
     defined = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
-    outcomes = iter(evaluate_rows(network, batches, defined, populations, **options))
+    outcomes = iter(evaluate_rows_per_example(network, batches, defined, populations, **options))
     return [next(outcomes) if reason is None else reason for reason in reasons]
 
 
@@ -123,5 +123,5 @@ def find_undefined_reason(row: InferenceRow, populations: Populations, batch_siz
         uses_feature = any(configuration.source_of(statistic).reads_population for statistic in FEATURE_STATISTICS)
         slots = 1 if population.feature is None else population.feature.mean.shape[0]
         if uses_feature and slots != 1 and batch_size > slots:
-            return too_few_slots_reason(slots, batch_size)
+            return mini_batch_exceeds_slots_reason(slots, batch_size)
     return None

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
 
 from bln_search.core.records import LayerWeightNormAndCurvature
-from bln_search.evaluation.fisher import compute_fisher_curvature, norms_in_training_mode
+from bln_search.evaluation.fisher import compute_directional_fisher_curvature, use_training_mode_in_norms_only
 from bln_search.norms import Normalization
 
 _DIRECTIONS = 4
@@ -22,8 +22,8 @@ def measure_weight_norms_and_curvature(
 ) -> tuple[LayerWeightNormAndCurvature, ...]:
     """Measure the geometry of every dense and convolutional layer; the network is left as it was.
 
-    The curvature is that of `compute_fisher_curvature`. Its mean over the directions of the weights, the trace of
-    the layer's block of the Fisher matrix divided by the number of its weights, is estimated from random normal
+    The curvature is that of `compute_directional_fisher_curvature`. Its mean over the directions of the weights, the trace
+    of the layer's block of the Fisher matrix divided by the number of its weights, is estimated from random normal
     directions.
 
     Args:
@@ -60,7 +60,11 @@ def _measure_layer(
     weight = network.get_parameter(f"{name}.weight").detach()
     squared_norms = weight.flatten(1).square().sum(1)
     scale = float(squared_norms.sum().sqrt())
-    radial = None if scale == 0 else compute_fisher_curvature(network, inputs, {f"{name}.weight": weight / scale})
+    radial = (
+        None
+        if scale == 0
+        else compute_directional_fisher_curvature(network, inputs, {f"{name}.weight": weight / scale})
+    )
     gain = deviation = None
     if norm is not None:
         norm_name, deviations = norm
@@ -85,7 +89,7 @@ def _mean_curvature(network: nn.Module, inputs: Tensor, name: str, generator: to
     total = 0.0
     for _ in range(_DIRECTIONS):
         direction = torch.randn(parameter.shape, generator=generator).to(parameter) / math.sqrt(parameter.numel())
-        total += compute_fisher_curvature(network, inputs, {name: direction})
+        total += compute_directional_fisher_curvature(network, inputs, {name: direction})
     return _finite_or_none(total / _DIRECTIONS)
 
 
@@ -124,7 +128,7 @@ def _following_norms_with_deviations(
         if isinstance(norm, Normalization)
     ]
     try:
-        with norms_in_training_mode(network), torch.no_grad():
+        with use_training_mode_in_norms_only(network), torch.no_grad():
             network(inputs)
     finally:
         for handle in handles:

@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import torch
 
 from bln_search.core.errors import TrialProcessLostError
-from bln_search.execution.devices import UUID_PREFIXES, choose_first_device, is_gpu
+from bln_search.execution.devices import UUID_PREFIXES, choose_first_device_name, is_gpu
 from bln_search.execution.environment import ExecutionEnvironment
 
 _P = ParamSpec("_P")
@@ -28,7 +28,7 @@ def use_device_in_this_process(device: str) -> str:
     A GPU with a UUID becomes the only one that this process sees, so no GPU may have been used before.
 
     Args:
-        device: A single device of `list_devices`.
+        device: A single device of `list_devices_of_name`.
 
     Returns:
         The name by which torch knows the device in this process.
@@ -50,12 +50,12 @@ def use_device_in_this_process(device: str) -> str:
     return device
 
 
-def adapt_to_this_process(environment: ExecutionEnvironment) -> ExecutionEnvironment:
+def use_environment_in_this_process(environment: ExecutionEnvironment) -> ExecutionEnvironment:
     """The environment for work in this process: on its first device, or the CPU if torch sees no GPU."""
-    return replace(environment, device=use_device_in_this_process(choose_first_device(environment.device)))
+    return replace(environment, device=use_device_in_this_process(choose_first_device_name(environment.device)))
 
 
-def call_in_device_process(
+def call_in_own_process_if_gpu(
     function: Callable[Concatenate[ExecutionEnvironment, _P], _T],
     environment: ExecutionEnvironment,
     *args: _P.args,
@@ -65,14 +65,14 @@ def call_in_device_process(
 
     Args:
         function: A function of a module; its arguments and its result can be pickled.
-        environment: The first argument of the function; see `adapt_to_this_process`.
+        environment: The first argument of the function; see `use_environment_in_this_process`.
         *args: Further arguments.
         **kwargs: Further arguments.
 
     Raises:
         TrialProcessLostError: The process ended unexpectedly.
     """
-    device = choose_first_device(environment.device)
+    device = choose_first_device_name(environment.device)
     if not is_gpu(device):
         return function(replace(environment, device=device), *args, **kwargs)
     try:
@@ -88,4 +88,4 @@ def call_in_device_process(
 def _call_on_first_device(
     function: Callable[..., Any], environment: ExecutionEnvironment, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    return function(adapt_to_this_process(environment), *args, **kwargs)
+    return function(use_environment_in_this_process(environment), *args, **kwargs)

@@ -14,7 +14,7 @@ UUID_PREFIXES = ("GPU-", "MIG-")
 """What the UUID of a GPU, or of a part of one, begins with."""
 
 
-def choose_device(name: str, *, elsewhere: bool = False) -> str:
+def resolve_device_name(name: str, *, elsewhere: bool = False) -> str:
     """Return the device or devices for `name`; `auto` is `cuda` if torch sees a GPU, else `cpu`.
 
     Args:
@@ -59,8 +59,8 @@ def _check_gpus_exist(name: str, *, elsewhere: bool) -> None:
             raise ValueError(f"torch sees {count} GPUs on this machine; GPU indices start at 0")
 
 
-def list_devices(device: str) -> list[str]:
-    """The single devices that a name of `choose_device` stands for, without opening one.
+def list_devices_of_name(device: str) -> list[str]:
+    """The single devices that a name of `resolve_device_name` stands for, without opening one.
 
     `cuda` stands for every GPU that torch sees, as `cuda:INDEX`; with one GPU it keeps its name.
     """
@@ -72,9 +72,9 @@ def list_devices(device: str) -> list[str]:
     return [device]
 
 
-def choose_first_device(device: str) -> str:
+def choose_first_device_name(device: str) -> str:
     """The first of the devices, without opening it; the CPU if it is a GPU and torch sees none."""
-    return list_devices(device)[0] if not is_gpu(device) or torch.cuda.is_available() else "cpu"
+    return list_devices_of_name(device)[0] if not is_gpu(device) or torch.cuda.is_available() else "cpu"
 
 
 def is_gpu(device: str) -> bool:

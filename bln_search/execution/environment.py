@@ -10,7 +10,7 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.registry import LAZY_DATA_SETS
 from bln_search.data import load_data_set, load_texts_of_length
 from bln_search.data.catalog import get_catalog_entry
-from bln_search.data.imagenet import get_image_folders, prepare_lazy_images
+from bln_search.data.imagenet import get_image_folders, prepare_image_folders
 from bln_search.data.prepared import PreparedData, prepare_data_set
 from bln_search.specs.sections.data import DataSpec
 
@@ -23,7 +23,7 @@ class ExecutionEnvironment:
         data: Folder of data sets.
         cache: Folder of decoded data sets.
         checkpoints: Store of trained networks.
-        device: Name of one or more devices, see `bln_search.execution.devices.choose_device`.
+        device: Name of one or more devices, see `bln_search.execution.devices.resolve_device_name`.
         threads: CPU threads of one trial.
         gpu_fraction: Fraction of a GPU's memory that the process of a trial may use.
         save_seconds: Seconds between two saves of the state of a training, from which the next attempt resumes; 0 to
@@ -43,7 +43,7 @@ class ExecutionEnvironment:
     cuda_graphs: bool = False
 
     @property
-    def measured_device(self) -> str | None:
+    def peak_memory_device(self) -> str | None:
         """The device whose peak memory is that of a trial; None where trials share a process."""
         return self.device if self.runs_one_trial else None
 
@@ -52,7 +52,7 @@ class ExecutionEnvironment:
 def load_prepared_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
     """Load and prepare a study's data on the device; the last result is cached for the next trial of the study."""
     if spec.name in LAZY_DATA_SETS:
-        return prepare_lazy_images(
+        return prepare_image_folders(
             get_image_folders(get_catalog_entry(spec.name).list_search_folders(data)), spec, device
         )
     return prepare_data_set(

@@ -12,18 +12,18 @@ from torch import nn
 
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
-from bln_search.data.input_shape import count_input_numbers
+from bln_search.data.input_shape import find_single_input_size
 from bln_search.data.prepared import PreparedData
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.models import build_model
 from bln_search.norms import Normalization, make_norm
-from bln_search.norms.network.layers import MomentsByEstimate, compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import MomentsByEstimate, compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
-from bln_search.specs.trial import TrialSpec, list_planned_rows
+from bln_search.specs.trial import TrialSpec, list_planned_configurations_and_estimates
 from bln_search.tasks import Task, make_task
 from bln_search.tasks.metrics import StreamingMetric
-from bln_search.tasks.task_metrics import DataScale, make_metrics
-from bln_search.training.checkpoint import load_weights, read_checkpoint
+from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
+from bln_search.training.checkpoint import copy_weights_into_network, read_checkpoint_weights_and_moments
 from bln_search.training.seeding import reproducible_torch
 
 _log = logging.getLogger(__name__)
@@ -54,13 +54,13 @@ class LoadedNetwork:
 
     def make_metrics(self) -> dict[str, StreamingMetric]:
         """Return new objects for the metrics of the task, by name."""
-        scale = DataScale(count_input_numbers(self.data.input_shape), self.data.target_deviation)
+        scale = DimensionsAndTargetDeviation(find_single_input_size(self.data.input_shape), self.data.target_deviation)
         return make_metrics(self.trial.resolved_task, scale)
 
     @cached_property
     def norm_layers_by_name(self) -> dict[str, Normalization]:
         """The normalization layers by name."""
-        return find_norms(self.network)
+        return get_norms_by_name(self.network)
 
     @cached_property
     def populations_by_estimate_and_layer(self) -> Populations:
@@ -75,11 +75,14 @@ class LoadedNetwork:
     @cached_property
     def planned_inference_rows(self) -> list[InferenceRow]:
         """Every configuration with every estimate that the trial evaluates."""
-        return [InferenceRow(configuration, estimate) for configuration, estimate in list_planned_rows(self.trial)]
+        return [
+            InferenceRow(configuration, estimate)
+            for configuration, estimate in list_planned_configurations_and_estimates(self.trial)
+        ]
 
 
 @contextmanager
-def load_trained_network(
+def use_trained_network(
     trial: TrialSpec, checkpoint: CheckpointRecord, environment: ExecutionEnvironment
 ) -> Iterator[LoadedNetwork]:
     """Load a trial's network from its checkpoint; inside the context the trial's seed and thread count apply.
@@ -88,11 +91,11 @@ def load_trained_network(
         DataError: The file is missing, damaged or of another network, or the data set is not on this machine.
         CheckpointStoreError: The checkpoint store cannot be reached.
     """
-    weights, gathered = read_checkpoint(environment.checkpoints, checkpoint.file, checkpoint.sha256)
+    weights, gathered = read_checkpoint_weights_and_moments(environment.checkpoints, checkpoint.file, checkpoint.sha256)
     with reproducible_torch(trial.seed, threads=environment.threads):
         data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
         network = build_initialized_network(trial, data).to(environment.device)
-        load_weights(network, weights)
+        copy_weights_into_network(network, weights)
         yield LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)
 
 
@@ -119,9 +122,11 @@ def load_network_if_readable(
         return None
     try:
         for snapshot in checkpoint.snapshots:
-            read_checkpoint(environment.checkpoints, snapshot.file, snapshot.sha256)
-        weights, gathered = read_checkpoint(environment.checkpoints, checkpoint.file, checkpoint.sha256)
-        load_weights(network, weights)
+            read_checkpoint_weights_and_moments(environment.checkpoints, snapshot.file, snapshot.sha256)
+        weights, gathered = read_checkpoint_weights_and_moments(
+            environment.checkpoints, checkpoint.file, checkpoint.sha256
+        )
+        copy_weights_into_network(network, weights)
     except DataError as error:
         _log.warning("%s; the trial is trained again", error)
         return None

@@ -10,9 +10,9 @@ import torch
 from bln_search.core.version import VERSION
 from bln_search.execution.devices import is_gpu
 from bln_search.execution.gpu_versions import describe_gpu
-from bln_search.norms.row_batching.compiled.availability import find_kernel_versions
+from bln_search.norms.row_batching.compiled.availability import list_kernel_package_versions
 from bln_search.specs.trial import TrialSpec
-from bln_search.training.step_precision import read_effective_precision
+from bln_search.training.step_precision import describe_training_precision
 
 
 def name_gpu_or_processor(device: str) -> str:
@@ -34,9 +34,9 @@ def make_trial_provenance(trial: TrialSpec, device: str) -> dict[str, str | int 
         "torch": torch.__version__,
         "numpy": np.__version__,
         "precision": trial.training.precision.value,
-        "precision_flags": read_effective_precision(trial.training.precision),
+        "precision_flags": describe_training_precision(trial.training.precision),
         "compiled": int(trial.training.compile),
-        **find_kernel_versions(),
+        **list_kernel_package_versions(),
         "fused_norms": int(trial.training.fused_norms),
         **describe_gpu(device),
     }

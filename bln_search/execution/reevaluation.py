@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import ModelError
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
-from bln_search.execution.devices import choose_device, is_gpu
+from bln_search.execution.devices import is_gpu, resolve_device_name
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.provenance import name_gpu_or_processor
 from bln_search.execution.trial_evaluation import evaluate_trained_network
 from bln_search.specs.trial import TrialSpec
@@ -53,7 +53,7 @@ class EvaluationComparison:
 
 
 @dataclass(frozen=True)
-class ReevaluationConditions:
+class ReevaluationEnvironment:
     """Device and threads of a re-evaluation; `changed` lists the differences from training, None if there are none."""
 
     device: str
@@ -61,7 +61,7 @@ class ReevaluationConditions:
     changed: str | None
 
 
-def choose_reevaluation_conditions(checkpoint: CheckpointRecord) -> ReevaluationConditions:
+def choose_reevaluation_environment(checkpoint: CheckpointRecord) -> ReevaluationEnvironment:
     """Device and threads of the checkpoint's provenance; the CPU if this machine lacks the kind of device.
 
     Which one of several GPUs it was makes no difference, as long as it has the same name.
@@ -75,14 +75,14 @@ def choose_reevaluation_conditions(checkpoint: CheckpointRecord) -> Reevaluation
         for name, value in present.items()
         if origin.get(name) != value and not (name == "device" and is_gpu(device) and is_gpu(trained_on))
     ]
-    return ReevaluationConditions(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
+    return ReevaluationEnvironment(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
 
 
 def _find_present_device(trained_on: str) -> str:
     """The device itself, for a GPU otherwise another one; the CPU if this machine has neither."""
     for device in (trained_on, trained_on.partition(":")[0]):
         try:
-            return choose_device(device)
+            return resolve_device_name(device)
         except ModelError:
             continue
     return "cpu"
@@ -92,7 +92,7 @@ def reevaluate_trial(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
     environment: ExecutionEnvironment,
-    conditions: ReevaluationConditions,
+    conditions: ReevaluationEnvironment,
 ) -> tuple[Evaluation, ...]:
     """Run every planned evaluation of the trial from its checkpoint, with the code that evaluates trials.
 
@@ -100,7 +100,7 @@ def reevaluate_trial(
         DataError: The file is missing, damaged or of another network.
     """
     replay_environment = replace(environment, device=conditions.device, threads=conditions.threads)
-    with load_trained_network(trial, checkpoint, replay_environment) as loaded:
+    with use_trained_network(trial, checkpoint, replay_environment) as loaded:
         return evaluate_trained_network(loaded, lambda _: None)
 
 

@@ -16,13 +16,13 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.gpu_memory import read_peak_memory
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.execution.messages import Send, TrainingResumed, TrainingStateSaved, TrialTask
-from bln_search.execution.saved_training import SavedTraining
-from bln_search.execution.training_fingerprint import make_training_fingerprint
+from bln_search.execution.saved_training import TrainingStateSaver
+from bln_search.execution.training_fingerprint import make_training_fingerprint_values
 from bln_search.specs.sections.search import Objective
 from bln_search.training import TrainingRun
-from bln_search.training.generator_states import read_global_generators, restore_global_generators
-from bln_search.training.loop import PendingEpoch
-from bln_search.training.training_state import TrainingState, capture_training_state, restore_training_state
+from bln_search.training.generator_states import read_global_generator_states, restore_global_generator_states
+from bln_search.training.loop import EpochToTrain
+from bln_search.training.training_state import TrainingState, collect_training_state, restore_training_state
 
 _log = logging.getLogger(__name__)
 
@@ -60,27 +60,27 @@ class ResumableTraining:
         self.run = self._make_run_or_resume(network)
         self.run.after_step = lambda: self._save_if_due(after_epoch=False)
 
-    def _open_saved_training(self, network: nn.Module) -> SavedTraining | None:
+    def _open_saved_training(self, network: nn.Module) -> TrainingStateSaver | None:
         task, environment = self.task, self.environment
         if task.state_file is None or environment.save_seconds is None:
             return None
-        fingerprint = make_training_fingerprint(task.trial, network, self.data.sha256, environment.device)
+        fingerprint = make_training_fingerprint_values(task.trial, network, self.data.sha256, environment.device)
         fingerprint["measured"] = ", ".join(sorted(task.measured))
-        return SavedTraining(environment.checkpoints, task.state_file, environment.save_seconds, fingerprint)
+        return TrainingStateSaver(environment.checkpoints, task.state_file, environment.save_seconds, fingerprint)
 
     @property
     def peak_memory(self) -> int | None:
         """Largest number of bytes that tensors occupied on the GPU, in earlier attempts too; None without a GPU."""
-        peaks = (self._earlier_peak_memory, read_peak_memory(self.environment.measured_device))
+        peaks = (self._earlier_peak_memory, read_peak_memory(self.environment.peak_memory_device))
         return max((peak for peak in peaks if peak is not None), default=None)
 
-    def train_epochs(self) -> Generator[PendingEpoch | EpochRecord, None, None]:
+    def train_epochs(self) -> Generator[EpochToTrain | EpochRecord, None, None]:
         """Train and yield before each epoch that is not trained yet, and its record after it.
 
         The state after an epoch is saved when the caller continues: an epoch in a saved state was reported, and the
         pruner has not stopped the trial after it.
         """
-        for epoch in self.run.train_announced_epochs():
+        for epoch in self.run.train_epochs_announcing_each():
             yield epoch
             if isinstance(epoch, EpochRecord):
                 self._save_if_due(after_epoch=True)
@@ -95,7 +95,7 @@ class ResumableTraining:
         if self._saved is None or state is None:
             return self._make_run(network)
         device = torch.device(self.environment.device)
-        generators = read_global_generators(device)
+        generators = read_global_generator_states(device)
         run = self._make_run(network)
         try:
             self._restore(run, state)
@@ -105,7 +105,7 @@ class ResumableTraining:
             self._saved.discard(f"it does not fit: {type(error).__name__}: {error}")
             self.snapshots, self.geometry, self._earlier_peak_memory = [], [], None
             network = build_initialized_network(self.task.trial, self.data).to(device)
-            restore_global_generators(generators, device)
+            restore_global_generator_states(generators, device)
             return self._make_run(network)
         _log.info("%s: training resumes after epoch %d", self.task.trial.label, len(state.epochs))
         self.send(TrainingResumed(state.epochs))
@@ -128,7 +128,7 @@ class ResumableTraining:
             self.send(TrainingStateSaved())
 
     def _capture(self) -> TrainingState:
-        state = capture_training_state(self.run)
+        state = collect_training_state(self.run)
         numbers = {
             "snapshots": [asdict(snapshot) for snapshot in self.snapshots],
             "geometry": [asdict(layer) for layer in self.geometry],

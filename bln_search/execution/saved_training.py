@@ -18,7 +18,7 @@ _LEAST_WORK_PER_SAVE = 20
 """Training takes at least this many times as long as saving, so that saving costs at most about 5 % of the time."""
 
 
-class SavedTraining:
+class TrainingStateSaver:
     """Saves the state of a training from time to time, and reads that of an earlier attempt.
 
     A trial has one file, which the next state replaces atomically. A state that cannot be saved is logged, and training

@@ -11,19 +11,19 @@ import torch
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ModelError
 from bln_search.data.prepared import PreparedData
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.evaluation.batches import iter_complete_mini_batches
-from bln_search.evaluation.populations import collect_frozen_moments
+from bln_search.evaluation.populations import collect_moments_with_frozen_weights
 from bln_search.execution.devices import is_gpu
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork, build_initialized_network
 from bln_search.execution.provenance import name_gpu_or_processor
 from bln_search.execution.trial_evaluation import evaluate_trained_network
 from bln_search.specs import parse_study
-from bln_search.specs.trial import TrialSpec, make_boundary_trial_specs
+from bln_search.specs.trial import TrialSpec, make_representative_trial_specs
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
-from bln_search.training.step_timing import Stopwatch, TimedTraining
+from bln_search.training.step_timing import DeviceSynchronizedClock, TimedTraining
 
 LOSS_TOLERANCE = 1e-3
 """Largest accepted difference between the losses of two devices: nats, relative where a loss is above 1."""
@@ -55,21 +55,21 @@ class SelfTestResult:
     steps_per_second: float
 
 
-def run_self_test(environment: ExecutionEnvironment) -> SelfTestResult:
+def run_self_test_trial(environment: ExecutionEnvironment) -> SelfTestResult:
     """Train and evaluate a small network on random images; only device and threads of the environment are used.
 
     Raises:
         ModelError: The training diverged.
     """
-    (trial,) = make_boundary_trial_specs(parse_study(_STUDY))
+    (trial,) = make_representative_trial_specs(parse_study(_STUDY))
     with reproducible_torch(trial.seed, threads=environment.threads):
-        data = make_synthetic_data(trial.data, _EXAMPLES, environment.device)
+        data = make_synthetic_prepared_data(trial.data, _EXAMPLES, environment.device)
         losses = _measure_losses(trial, data, environment.device)
         steps = _measure_steps_per_second(trial, data, environment.device)
     return SelfTestResult(name_gpu_or_processor(environment.device), losses, steps)
 
 
-def find_largest_difference(first: SelfTestResult, second: SelfTestResult) -> float:
+def compute_largest_loss_difference(first: SelfTestResult, second: SelfTestResult) -> float:
     """The largest difference of two losses (nats, relative where a loss is above 1); infinite for other evaluations."""
     if first.losses.keys() != second.losses.keys():
         return float("inf")
@@ -104,7 +104,7 @@ def _measure_losses(trial: TrialSpec, data: PreparedData, device: str) -> dict[s
         raise ModelError(f"the small trial on {device} diverged: {run.result.diverged}")
     images, labels = data.splits[Split.TRAIN]
     batches = iter_complete_mini_batches(images, labels, trial.training.batch_size)
-    frozen = collect_frozen_moments(network, (x for x, _ in batches), several_at_once=True)
+    frozen = collect_moments_with_frozen_weights(network, (x for x, _ in batches), several_at_once=True)
     loaded = LoadedNetwork(trial, network, {**run.result.moments, PopulationEstimate.FROZEN: frozen}, data)
     return {
         f"{evaluation.key.configuration} {evaluation.key.estimate} {evaluation.key.split}": evaluation.loss
@@ -118,9 +118,9 @@ def _measure_steps_per_second(trial: TrialSpec, data: PreparedData, device: str)
         build_initialized_network(trial, data).to(device),
         data,
         trial,
-        stopwatch=Stopwatch(device),
+        stopwatch=DeviceSynchronizedClock(device),
         step_seconds=_STEP_SECONDS,
         validation_seconds=0.0,
     )
-    steps, _ = training.measure_step_and_validation_seconds()
+    steps, _ = training.measure_seconds_of_each_step_and_validation()
     return 1 / median(steps)

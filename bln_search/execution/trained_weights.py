@@ -10,15 +10,15 @@ from torch import nn
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import iter_complete_mini_batches
-from bln_search.evaluation.populations import collect_frozen_moments
+from bln_search.evaluation.populations import collect_moments_with_frozen_weights
 from bln_search.models.analytic import estimate_from_weights
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.trial import TrialSpec
-from bln_search.training.checkpoint import list_weights_and_buffers, write_checkpoint
+from bln_search.training.checkpoint import weights_and_buffers_by_name, write_checkpoint
 from bln_search.training.input_moments import measure_training_input_moments
 
 
@@ -29,7 +29,7 @@ def layer_moments_from_weights(trial: TrialSpec, network: nn.Module, data: Prepa
         ModelError: They cannot be propagated through this network; the message names the operation.
     """
     inputs = data.splits[Split.TRAIN][0][: trial.training.batch_size]
-    example = require_one_tensor(inputs, "the estimate of the population from the weights")
+    example = require_single_tensor_for_purpose(inputs, "the estimate of the population from the weights")
     return estimate_from_weights(network, example, measure_training_input_moments(data))
 
 
@@ -70,10 +70,10 @@ def write_weights_and_populations(
         inputs, targets = data.splits[Split.TRAIN]
         batch_size = trial.training.batch_size
         batches = iter_complete_mini_batches(inputs, targets, batch_size)
-        frozen = collect_frozen_moments(network, (x for x, _ in batches), several_at_once=True)
+        frozen = collect_moments_with_frozen_weights(network, (x for x, _ in batches), several_at_once=True)
         gathered = {**gathered, PopulationEstimate.FROZEN: frozen}
     if trial.arm.from_weights:
         gathered = {**gathered, PopulationEstimate.ANALYTIC: layer_moments_from_weights(trial, network, data)}
-    weights = list_weights_and_buffers(network)
+    weights = weights_and_buffers_by_name(network)
     file, sha256 = write_checkpoint(store, weights, gathered, origin)
     return WrittenCheckpoint(file, sha256, gathered)

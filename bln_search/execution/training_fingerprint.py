@@ -23,7 +23,7 @@ _KNOWN_PACKAGES = ("bln_search", "torch")
 """Packages whose version or sources are in the fingerprint already."""
 
 
-def make_training_fingerprint(
+def make_training_fingerprint_values(
     trial: TrialSpec, network: nn.Module, data_sha256: str | None, device: str
 ) -> dict[str, str | int]:
     """Return what must be equal where a training continues, so that it continues bit for bit.

@@ -13,24 +13,24 @@ from bln_search.execution.loaded_network import build_initialized_network, load_
 from bln_search.execution.messages import EvaluationDone, Send, TrialTask
 from bln_search.execution.trial_evaluation import evaluate_trained_network
 from bln_search.execution.trial_probes import measure_trial_probes
-from bln_search.execution.trial_training import train_and_write_checkpoint
-from bln_search.training.loop import PendingEpoch
+from bln_search.execution.trial_training import iter_epochs_and_write_checkpoint
+from bln_search.training.loop import EpochToTrain
 from bln_search.training.seeding import reproducible_torch
 
 
-def run_trial_task(
+def iter_epochs_of_trial_task(
     task: TrialTask, environment: ExecutionEnvironment, send: Send
 ) -> Generator[EpochRecord | None, None, None]:
-    """As `run_announced_trial_task`, without the epochs that are trained next."""
-    with closing(run_announced_trial_task(task, environment, send)) as steps:
+    """As `run_trial_task_announcing_epochs`, without the epochs that are trained next."""
+    with closing(run_trial_task_announcing_epochs(task, environment, send)) as steps:
         for step in steps:
-            if not isinstance(step, PendingEpoch):
+            if not isinstance(step, EpochToTrain):
                 yield step
 
 
-def run_announced_trial_task(
+def run_trial_task_announcing_epochs(
     task: TrialTask, environment: ExecutionEnvironment, send: Send
-) -> Generator[PendingEpoch | EpochRecord | None, None, None]:
+) -> Generator[EpochToTrain | EpochRecord | None, None, None]:
     """Train the task's network unless it has a checkpoint, evaluate it, and send every step as a message.
 
     The network of a search trial is not evaluated.
@@ -47,19 +47,19 @@ def run_announced_trial_task(
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
     with reproducible_torch(trial.seed, threads=environment.threads):
         data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
-        reset_peak_memory(environment.measured_device)
+        reset_peak_memory(environment.peak_memory_device)
         network = build_initialized_network(trial, data).to(environment.device)
         loaded = load_network_if_readable(trial, task.checkpoint, network, data, environment)
         if loaded is None:
-            loaded = yield from train_and_write_checkpoint(task, network, data, environment, send)
+            loaded = yield from iter_epochs_and_write_checkpoint(task, network, data, environment, send)
             yield None
-        if loaded is not None and trial.is_search_trial:
+        if loaded is not None and trial.is_search_phase_trial:
             send(EvaluationDone(()))
         elif loaded is not None:
-            reset_peak_memory(environment.measured_device)
+            reset_peak_memory(environment.peak_memory_device)
             evaluations = evaluate_trained_network(loaded, send, memory_limit=memory_limit)
             probes = (
                 () if trial.probes is None else measure_trial_probes(loaded, trial.probes, environment, memory_limit)
             )
-            send(EvaluationDone(evaluations, probes, read_peak_memory(environment.measured_device)))
+            send(EvaluationDone(evaluations, probes, read_peak_memory(environment.peak_memory_device)))
     release_freed_memory()

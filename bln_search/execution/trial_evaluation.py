@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation
-from bln_search.data.conditions import make_corrupted_splits
+from bln_search.data.conditions import make_corrupted_validation_and_test_splits
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.text_lengths import make_splits_with_text_length
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
@@ -96,7 +96,7 @@ def _evaluate_split_with_metrics(
     return recorder.add_metrics_to_evaluations(evaluations) if metrics else evaluations
 
 
-def find_lowest_validation_loss(loaded: LoadedNetwork, *, memory_limit: int = MEMORY_LIMIT) -> float | None:
+def measure_lowest_validation_loss(loaded: LoadedNetwork, *, memory_limit: int = MEMORY_LIMIT) -> float | None:
     """The lowest validation loss of all planned rows at all inference batch sizes; None where none is measured."""
     inputs, targets = loaded.data.splits[Split.VALIDATION]
     losses = [
@@ -139,6 +139,6 @@ def _iter_splits_by_condition(loaded: LoadedNetwork) -> Iterator[tuple[str, _Spl
     """The clean splits, then those of each condition; one condition at a time, because images take much memory."""
     yield "", _load_clean_splits(loaded)
     for condition in loaded.trial.evaluation.conditions:
-        yield condition.name, make_corrupted_splits(loaded.data, condition)
+        yield condition.name, make_corrupted_validation_and_test_splits(loaded.data, condition)
     for length in loaded.trial.evaluation.lengths:
         yield format_length_condition_name(length), make_splits_with_text_length(loaded.data, length)

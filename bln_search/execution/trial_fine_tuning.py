@@ -13,25 +13,25 @@ from bln_search.core.errors import ModelError
 from bln_search.core.records import Evaluation
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import MiniBatch, iter_complete_mini_batches, iter_mini_batches_with_fillers
-from bln_search.evaluation.populations import collect_frozen_moments
+from bln_search.evaluation.populations import collect_moments_with_frozen_weights
 from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
     compute_populations_of_layers,
-    estimates_from_training_history,
-    find_norms,
+    get_norms_by_name,
+    moments_by_estimate_from_training_history,
     refresh_populations,
 )
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.specs.sections.fine_tune import FineTuneSpec
-from bln_search.specs.trial import TrialSpec, list_planned_rows
+from bln_search.specs.trial import TrialSpec, list_planned_configurations_and_estimates
 from bln_search.tasks import make_task
-from bln_search.training.fine_tuning import FineTuning
+from bln_search.training.fine_tuning import FineTuningRun
 from bln_search.training.optimization import make_optimizer
 
 
 @dataclass(frozen=True)
-class FineTuningOutcome:
+class TrialFineTuningResult:
     """The outcome of fine-tuning.
 
     Attributes:
@@ -60,7 +60,7 @@ class FineTuningOutcome:
 
 def fine_tune_network_in_place(
     trial: TrialSpec, spec: FineTuneSpec, network: nn.Module, moments: MomentsByEstimate, data: PreparedData
-) -> FineTuningOutcome:
+) -> TrialFineTuningResult:
     """Train the network further in place.
 
     Args:
@@ -80,7 +80,7 @@ def fine_tune_network_in_place(
     training = trial.training.model_copy(
         update={"learning_rate": trial.training.learning_rate * spec.learning_rate_factor}
     )
-    tuning = FineTuning(
+    tuning = FineTuningRun(
         network,
         tuner.training_batches,
         tuner.mean_loss,
@@ -94,7 +94,7 @@ def fine_tune_network_in_place(
     after = tuner.best_row(tuner.collect_moments(), before.key.configuration)
     assert before.loss is not None
     assert after.loss is not None
-    return FineTuningOutcome(before.key.configuration, before.loss, after.loss, tuner.memory, tuning.diverged)
+    return TrialFineTuningResult(before.key.configuration, before.loss, after.loss, tuner.memory, tuning.diverged)
 
 
 class _FineTuningAdapter:
@@ -109,7 +109,7 @@ class _FineTuningAdapter:
 
     def __init__(self, trial: TrialSpec, network: nn.Module, moments: MomentsByEstimate, data: PreparedData) -> None:
         self.trial, self.network, self.data, self.task = trial, network, data, make_task(trial.resolved_task)
-        self.layers = find_norms(network)
+        self.layers = get_norms_by_name(network)
         self._kept_memory: MomentsByEstimate | None = _memory_moments_of(moments)
 
     @property
@@ -117,7 +117,7 @@ class _FineTuningAdapter:
         """The memory of MBN: that of the kept epoch before the first step, then that of the layers."""
         if self._kept_memory is not None:
             return self._kept_memory
-        return _memory_moments_of(estimates_from_training_history(self.layers))
+        return _memory_moments_of(moments_by_estimate_from_training_history(self.layers))
 
     def training_batches(self) -> Iterator[MiniBatch]:
         """The complete training mini-batches in the order of the data."""
@@ -132,7 +132,7 @@ class _FineTuningAdapter:
 
     def collect_moments(self) -> MomentsByEstimate:
         """The `frozen` estimate of the present weights, and the memory."""
-        frozen = collect_frozen_moments(
+        frozen = collect_moments_with_frozen_weights(
             self.network, (inputs for inputs, _ in self.training_batches()), several_at_once=True
         )
         return {**self.memory, PopulationEstimate.FROZEN: frozen}
@@ -142,7 +142,7 @@ class _FineTuningAdapter:
         evaluation = self.trial.evaluation
         rows = [
             InferenceRow(configuration, estimate)
-            for configuration, estimate in list_planned_rows(self.trial)
+            for configuration, estimate in list_planned_configurations_and_estimates(self.trial)
             if not configuration.uses_blend
             and only in (None, configuration)
             and moments.keys() >= set(configuration.estimates_named_by_letters)

@@ -7,11 +7,15 @@ from dataclasses import replace
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import ProbeResult
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
+from bln_search.evaluation.probe_evaluation import probe_at_batch_size, probe_batch_composition
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.specs.sections.evaluation import ProbesSpec
-from bln_search.training.checkpoint import load_weights, read_checkpoint, restore_weights_on_exit
+from bln_search.training.checkpoint import (
+    copy_weights_into_network,
+    read_checkpoint_weights_and_moments,
+    restore_weights_on_exit,
+)
 
 
 def measure_trial_probes(
@@ -31,7 +35,7 @@ def measure_trial_probes(
     inputs, targets = loaded.data.splits[Split.VALIDATION]
     figures: list[ProbeResult] = []
     for batch_size in probes.batch_sizes or ():
-        figures += probe_batch_size(
+        figures += probe_at_batch_size(
             loaded.network,
             inputs,
             targets,
@@ -57,9 +61,11 @@ def measure_trial_probes(
     if probes.epochs is not None:
         with restore_weights_on_exit(loaded.network):
             for snapshot in loaded.snapshots:
-                weights, gathered = read_checkpoint(environment.checkpoints, snapshot.file, snapshot.sha256)
-                load_weights(loaded.network, weights)
-                figures += probe_batch_size(
+                weights, gathered = read_checkpoint_weights_and_moments(
+                    environment.checkpoints, snapshot.file, snapshot.sha256
+                )
+                copy_weights_into_network(loaded.network, weights)
+                figures += probe_at_batch_size(
                     loaded.network,
                     inputs,
                     targets,

@@ -18,10 +18,10 @@ from bln_search.core.records import (
     EpochRecord,
     LayerWeightNormAndCurvature,
 )
-from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds
+from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds_per_thousand
 from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
@@ -37,21 +37,21 @@ from bln_search.execution.messages import (
 from bln_search.execution.provenance import make_trial_provenance
 from bln_search.execution.resumable_training import ResumableTraining
 from bln_search.execution.trained_weights import layer_moments_from_weights, write_weights_and_populations
-from bln_search.execution.trial_evaluation import find_lowest_validation_loss
+from bln_search.execution.trial_evaluation import measure_lowest_validation_loss
 from bln_search.execution.trial_fine_tuning import fine_tune_network_in_place
 from bln_search.norms.network.drift import compute_drifts
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
-from bln_search.training.loop import PendingEpoch
+from bln_search.training.loop import EpochToTrain
 
 _Provenance = dict[str, str | int | float]
 
 
-def train_and_write_checkpoint(
+def iter_epochs_and_write_checkpoint(
     task: TrialTask, network: nn.Module, data: PreparedData, environment: ExecutionEnvironment, send: Send
-) -> Generator[PendingEpoch | EpochRecord, None, LoadedNetwork | None]:
+) -> Generator[EpochToTrain | EpochRecord, None, LoadedNetwork | None]:
     """Train the network and write its snapshots and its checkpoint, with the populations that the trial evaluates.
 
     Training resumes from the state that an earlier attempt saved, if there is one.
@@ -88,7 +88,7 @@ def train_and_write_checkpoint(
         return None
     moments: MomentsByEstimate = trained.moments
     judged_under, validation_loss = trial.arm.checkpoint_selection_configuration, trained.kept_validation_loss
-    is_ranked = not trial.is_search_trial or Objective.BEST_LOSS in task.measured
+    is_ranked = not trial.is_search_phase_trial or Objective.BEST_LOSS in task.measured
     if trial.arm.fine_tune is not None and is_ranked:
         tuned = fine_tune_network_in_place(trial, trial.arm.fine_tune, network, moments, data)
         if tuned.diverged is not None:
@@ -103,8 +103,8 @@ def train_and_write_checkpoint(
     origin |= _make_network_provenance(task, network, data)
     written = write_weights_and_populations(trial, network, moments, data, environment.checkpoints, origin)
     loaded = LoadedNetwork(trial, network, written.gathered, data, tuple(training.snapshots))
-    if trial.is_search_trial and is_ranked:
-        lowest = find_lowest_validation_loss(loaded, memory_limit=task.memory_limit or MEMORY_LIMIT)
+    if trial.is_search_phase_trial and is_ranked:
+        lowest = measure_lowest_validation_loss(loaded, memory_limit=task.memory_limit or MEMORY_LIMIT)
         origin |= {} if lowest is None else {Objective.BEST_LOSS.value: lowest}
     checkpoint = CheckpointRecord(
         file=written.file,
@@ -125,11 +125,11 @@ def train_and_write_checkpoint(
 
 def _train_and_report_epochs(
     training: ResumableTraining, origin: _Provenance
-) -> Generator[PendingEpoch | EpochRecord, None, None]:
+) -> Generator[EpochToTrain | EpochRecord, None, None]:
     """Train epochs, write snapshots, measure the geometry and send messages, as the trial asks for."""
     trial, run, environment, send = training.task.trial, training.run, training.environment, training.send
     for record in training.train_epochs():
-        if isinstance(record, PendingEpoch):
+        if isinstance(record, EpochToTrain):
             yield record
             continue
         if _is_snapshot_epoch(trial, record.epoch):
@@ -157,7 +157,7 @@ def _measure_geometry_if_requested(
         return ()
     return measure_weight_norms_and_curvature(
         run.network,
-        require_one_tensor(run.data.splits[Split.TRAIN][0][: trial.probes.geometry], "probes.geometry"),
+        require_single_tensor_for_purpose(run.data.splits[Split.TRAIN][0][: trial.probes.geometry], "probes.geometry"),
         epoch=epoch,
         learning_rate=run.learning_rate,
         seed=trial.seed,
@@ -171,5 +171,5 @@ def _make_network_provenance(task: TrialTask, network: nn.Module, data: Prepared
         origin["data_sha256"] = data.sha256
     if Objective.INFERENCE_SECONDS in task.measured:
         inputs = data.splits[Split.VALIDATION][0][: task.trial.training.batch_size]
-        origin["inference_seconds"] = measure_inference_seconds(network, inputs)
+        origin["inference_seconds"] = measure_inference_seconds_per_thousand(network, inputs)
     return origin

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from bln_search.core.errors import ModelError
 from bln_search.data.imdb_cloze import DOCUMENT_LENGTH, QUESTION_LENGTH
 from bln_search.data.texts import PADDING
-from bln_search.models.recurrent.cells import CellOutputLSTM, NormalizedLSTM
+from bln_search.models.recurrent.cells import CellOutputNormalizedLSTM, NormalizedLSTM
 from bln_search.models.recurrent.stepwise import StepwiseLayer
 from bln_search.models.recurrent.time_step_norms import Norm
 
-_CELLS: Mapping[str, Callable[..., StepwiseLayer]] = {"cells": NormalizedLSTM, "cell_output": CellOutputLSTM}
+_CELLS: Mapping[str, Callable[..., StepwiseLayer]] = {"cells": NormalizedLSTM, "cell_output": CellOutputNormalizedLSTM}
 
 
 class AttentiveReader(nn.Module):

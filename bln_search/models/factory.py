@@ -33,7 +33,7 @@ from bln_search.models.plain_convolutional import NIN, VGG16
 from bln_search.models.recurrent import RecurrentNetwork
 from bln_search.models.residual import ResNet
 from bln_search.models.skip_thoughts import SkipThoughts
-from bln_search.norms.network.unit_positions import set_unit_positions
+from bln_search.norms.network.unit_positions import expand_unit_parameters_to_inputs
 
 NormFactory = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
@@ -97,7 +97,7 @@ def build_model(
     network = _make_network(name, input_shape, classes, norm, arguments)
     initialize_weights(network, torch.Generator().manual_seed(seed))
     example = make_zero_inputs(input_shape, 2, is_text=vocabulary is not None)
-    set_unit_positions(network, example)
+    expand_unit_parameters_to_inputs(network, example)
     return bind_analytic_layers(network, example)
 
 

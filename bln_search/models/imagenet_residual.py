@@ -19,7 +19,7 @@ _REDUCTION = 32
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3), 50: (3, 4, 6, 3)}
 
 
-class Projection(nn.Module):
+class ProjectionShortcut(nn.Module):
     """norm(conv 1×1(x)): the shortcut of a block whose output has another shape than its input (option B).
 
     Args:
@@ -147,4 +147,4 @@ class ImageNetResNet(nn.Module):
 
 
 def _make_shortcut(inputs: int, outputs: int, stride: int, norm: Norm) -> nn.Module:
-    return nn.Identity() if (inputs, stride) == (outputs, 1) else Projection(inputs, outputs, stride, norm)
+    return nn.Identity() if (inputs, stride) == (outputs, 1) else ProjectionShortcut(inputs, outputs, stride, norm)

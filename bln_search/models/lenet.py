@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.models.pooling import AveragePool2
-from bln_search.norms.no_normalization import drop_biases_after_biased_layers
+from bln_search.norms.no_normalization import drop_biases_of_no_normalization
 
 _KERNEL = 5
 _CHANNELS = (6, 16)
@@ -49,8 +49,8 @@ class LeNet(nn.Module):
         )
         self.classifier = nn.Sequential(
             nn.Flatten(),
-            *make_linear_block(second_channels * height_after * width_after, _DENSE_UNITS[0], norm, nn.Tanh),
-            *make_linear_block(_DENSE_UNITS[0], _DENSE_UNITS[1], norm, nn.Tanh),
+            *make_linear_block_layers(second_channels * height_after * width_after, _DENSE_UNITS[0], norm, nn.Tanh),
+            *make_linear_block_layers(_DENSE_UNITS[0], _DENSE_UNITS[1], norm, nn.Tanh),
             nn.Linear(_DENSE_UNITS[1], classes),
         )
 
@@ -61,11 +61,11 @@ class LeNet(nn.Module):
 
 
 def _make_convolution_block(convolution: nn.Conv2d, channels: int, norm: Callable[[int], nn.Module]) -> list[nn.Module]:
-    return [convolution, nn.Tanh(), AveragePool2(), drop_biases_after_biased_layers(norm(channels))]
+    return [convolution, nn.Tanh(), AveragePool2(), drop_biases_of_no_normalization(norm(channels))]
 
 
-def make_linear_block(
+def make_linear_block_layers(
     inputs: int, outputs: int, norm: Callable[[int], nn.Module], activation: Callable[[], nn.Module]
 ) -> list[nn.Module]:
     """Return a dense layer with a bias, its nonlinearity, and a normalization layer."""
-    return [nn.Linear(inputs, outputs), activation(), drop_biases_after_biased_layers(norm(outputs))]
+    return [nn.Linear(inputs, outputs), activation(), drop_biases_of_no_normalization(norm(outputs))]

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.models.activations import SlopedReLU
-from bln_search.models.lenet import make_linear_block
+from bln_search.models.lenet import make_linear_block_layers
 
 _ACTIVATIONS: Mapping[str, Callable[[], nn.Module]] = {
     "tanh": nn.Tanh,
@@ -62,7 +62,7 @@ class MLP(nn.Module):
             if placement == "before":
                 stages += [nn.Linear(inputs, outputs, bias=False), norm(outputs), make_activation()]
             else:
-                stages += make_linear_block(inputs, outputs, norm, make_activation)
+                stages += make_linear_block_layers(inputs, outputs, norm, make_activation)
         stages.append(nn.Linear(sizes[-1], classes, bias=not output_norm))
         self.layers = nn.Sequential(nn.Flatten(), *stages, *([norm(classes)] if output_norm else []))
 

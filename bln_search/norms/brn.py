@@ -84,7 +84,7 @@ class BRN(Normalization):
         d = ((mean.detach() - averages[0]) / averages[2]).clamp(-self.d_max, self.d_max)
         return torch.addcmul(d * weight, centred, r * weight / deviation)
 
-    def find_history_term(self, values_per_batch: int) -> HistoryTerm:  # noqa: ARG002 - independent of the batch size
+    def make_history_term(self, values_per_batch: int) -> HistoryTerm:  # noqa: ARG002 - independent of the batch size
         """Return the moving averages of mean and deviation with the bounds of r and d."""
         if self.moving is None:
             return NO_HISTORY
@@ -105,7 +105,7 @@ class BRN(Normalization):
         self._steps += 1
         self._values_per_batch = values_per_batch
 
-    def estimates_from_history(self) -> dict[str, LayerMoments]:
+    def moments_by_estimate_from_history(self) -> dict[str, LayerMoments]:
         """Return the moving averages."""
         if self.moving is None:
             return {}
@@ -116,12 +116,12 @@ class BRN(Normalization):
         """Return the sum of the weights of all mini-batches so far."""
         return 1 - self.momentum**self._steps
 
-    def history_numbers_to_store(self) -> list[int]:
+    def list_extra_state_numbers(self) -> list[int]:
         """Return the number of steps in the averages and the number of values in a mini-batch."""
         return [self._steps, self._values_per_batch]
 
-    def restore_history_numbers(self, state: list[int]) -> None:
-        """Restore the numbers that `history_numbers_to_store` returned."""
+    def restore_extra_state_numbers(self, state: list[int]) -> None:
+        """Restore the numbers that `list_extra_state_numbers` returned."""
         self._steps, self._values_per_batch = state
 
     def upgrade_buffers_of_earlier_format(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from torch import Tensor, nn
 
-from bln_search.core.enums import Affine, NormalizedAxes, Semantics
+from bln_search.core.enums import AffineSharing, NormalizedAxes, Semantics
 from bln_search.core.errors import ModelError
 from bln_search.norms.axes import are_axes_of_sequence
 from bln_search.norms.normalization import Normalization, NormalizationOptions
@@ -36,7 +36,7 @@ class FeatureStatisticsLayer(Normalization):
         axes: `position` or `layer`.
         affine: `channel` for one γ and one β for each channel, `unit` for one for each channel at each position.
         positions: (H, W), the lengths of the position axes, with affine `unit` and images only; None to set them later
-            (`set_parameter_positions`).
+            (`expand_parameters_to_positions`).
         layer: further arguments of `Normalization`.
     """
 
@@ -45,29 +45,29 @@ class FeatureStatisticsLayer(Normalization):
         num_features: int,
         *,
         axes: NormalizedAxes | str = NormalizedAxes.POSITION,
-        affine: Affine | str = Affine.CHANNEL,
+        affine: AffineSharing | str = AffineSharing.CHANNEL,
         positions: tuple[int, ...] | None = None,
         **layer: Unpack[NormalizationOptions],
     ) -> None:
         super().__init__(num_features, **layer)
-        self.normalized_axes, self.affine = NormalizedAxes(axes), Affine(affine)
-        is_default = self.normalized_axes is NormalizedAxes.POSITION and self.affine is Affine.CHANNEL
+        self.normalized_axes, self.affine = NormalizedAxes(axes), AffineSharing(affine)
+        is_default = self.normalized_axes is NormalizedAxes.POSITION and self.affine is AffineSharing.CHANNEL
         if not is_default and Semantics(layer.get("semantics", Semantics.PAPER)) is Semantics.REFERENCE:
             raise ModelError(
                 "axes and affine belong to the semantics `paper`; `reference` has the axes of the BLN authors' code: "
                 "remove one of them"
             )
         if positions is not None:
-            self.set_parameter_positions(positions)
+            self.expand_parameters_to_positions(positions)
 
-    def set_parameter_positions(self, positions: tuple[int, ...]) -> None:
+    def expand_parameters_to_positions(self, positions: tuple[int, ...]) -> None:
         """Make γ and β of shape (C, *positions), their feature axis as in an example; each keeps its channel's value.
 
         Raises:
             ModelError: the layer has affine `channel`, or positions already; or the positions are time steps.
         """
         axes = self.input_axes(len(positions) + 2)
-        if not self.can_set_parameter_positions or min(positions, default=0) < 1 or are_axes_of_sequence(axes):
+        if not self.can_expand_parameters or min(positions, default=0) < 1 or are_axes_of_sequence(axes):
             raise ModelError(
                 f"positions {tuple(positions)} are for a layer of images with affine `unit` that has none yet: this "
                 f"layer has affine `{self.affine}` and gains of shape {tuple(self.weight.shape)}"
@@ -77,14 +77,14 @@ class FeatureStatisticsLayer(Normalization):
         self._reshape_parameters(tuple(shape))
 
     @property
-    def can_set_parameter_positions(self) -> bool:
-        """Whether `set_parameter_positions` has not been called, with affine `unit`."""
-        return self.affine is Affine.UNIT and self.weight.ndim == 1
+    def can_expand_parameters(self) -> bool:
+        """Whether `expand_parameters_to_positions` has not been called, with affine `unit`."""
+        return self.affine is AffineSharing.UNIT and self.weight.ndim == 1
 
-    def lacks_parameter_positions_for(self, x: Tensor) -> bool:
+    def needs_expanded_parameters_for(self, x: Tensor) -> bool:
         """Return whether γ and β need the positions of an input `x` (N, ...) and do not have them yet."""
         axes = self.input_axes(x.ndim)
-        return self.can_set_parameter_positions and axes.ndim > 2 and not are_axes_of_sequence(axes)
+        return self.can_expand_parameters and axes.ndim > 2 and not are_axes_of_sequence(axes)
 
     def broadcast_parameter_shape(self, ndim: int) -> tuple[int, ...]:
         """Return the shape in which γ and β broadcast against an input of `ndim` dimensions."""
@@ -93,7 +93,7 @@ class FeatureStatisticsLayer(Normalization):
     def check_input(self, x: Tensor) -> None:
         """Raise ModelError unless the layer can normalize `x` (N, ...)."""
         super().check_input(x)
-        if self.lacks_parameter_positions_for(x):
+        if self.needs_expanded_parameters_for(x):
             raise ModelError(
                 f"this layer has affine `unit` and does not know the positions of its input of shape {tuple(x.shape)}: "
                 "give it positions, such as (height, width)"
@@ -107,7 +107,7 @@ class FeatureStatisticsLayer(Normalization):
     def extra_repr(self) -> str:
         """Return the arguments that distinguish this layer."""
         options = {"axes": self.normalized_axes, "affine": self.affine}
-        defaults = (NormalizedAxes.POSITION, Affine.CHANNEL)
+        defaults = (NormalizedAxes.POSITION, AffineSharing.CHANNEL)
         changed = [f", {name}={value}" for name, value in options.items() if value not in defaults]
         return super().extra_repr() + "".join(changed)
 
@@ -121,6 +121,6 @@ class FeatureStatisticsLayer(Normalization):
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
         weight = state_dict.get(f"{prefix}weight")
-        if self.can_set_parameter_positions and isinstance(weight, Tensor) and weight.ndim > 1:
+        if self.can_expand_parameters and isinstance(weight, Tensor) and weight.ndim > 1:
             self._reshape_parameters(tuple(weight.shape))
         super()._load_from_state_dict(state_dict, prefix, *args)

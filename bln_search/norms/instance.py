@@ -7,10 +7,10 @@ from bln_search.core.method import Method
 from bln_search.norms.axes import InstanceNormInputAxes
 from bln_search.norms.formula_variant import BN_VARIANTS
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.running_statistics import RunningStatisticsLayer
+from bln_search.norms.running_statistics import TorchRunningStatisticsLayer
 
 
-class InstanceNorm(RunningStatisticsLayer):
+class InstanceNorm(TorchRunningStatisticsLayer):
     """Instance normalization: each example by mean and deviation of each channel over its own positions.
 
     Its statistics are those of one example, as in LN, so its configurations are those of LN: `--FF` normalizes each

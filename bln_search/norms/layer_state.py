@@ -33,7 +33,7 @@ stored values, `population_outdated`, stored values.
 """
 
 
-class LayerState(nn.Module):
+class LayerStateBase(nn.Module):
     """The stored state of a normalization layer; `NormalizationBase` sets it."""
 
     method: ClassVar[Method]
@@ -75,12 +75,12 @@ class LayerState(nn.Module):
         for name, value in zip(self.stored_buffers, values, strict=True):
             setattr(self, name, value)
 
-    def history_numbers_to_store(self) -> list[int]:
+    def list_extra_state_numbers(self) -> list[int]:
         """Return the numbers that a method with a history stores in the state dict."""
         return []
 
-    def restore_history_numbers(self, state: list[int]) -> None:
-        """Restore the numbers that `history_numbers_to_store` returned."""
+    def restore_extra_state_numbers(self, state: list[int]) -> None:
+        """Restore the numbers that `list_extra_state_numbers` returned."""
 
     def upgrade_buffers_of_earlier_format(self) -> None:
         """Convert buffers of an earlier state dict format; called after the state dict is loaded."""
@@ -92,7 +92,7 @@ class LayerState(nn.Module):
             self.blend,
             self.batch_size,
             self.population_outdated,
-            self.history_numbers_to_store(),
+            self.list_extra_state_numbers(),
             self.normalized_axes,
         ).to_tensor()
 
@@ -106,7 +106,7 @@ class LayerState(nn.Module):
         self.configuration, self.batch_size, self.blend = stored.configuration, stored.batch_size, stored.blend
         self.population_outdated = stored.population_outdated
         self.normalized_axes = stored.normalized_axes
-        self.restore_history_numbers(stored.history)
+        self.restore_extra_state_numbers(stored.history)
         if stored.is_earlier_format:
             self.upgrade_buffers_of_earlier_format()
 

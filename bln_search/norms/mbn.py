@@ -10,13 +10,13 @@ from torch import Tensor
 
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import MemorySource, PopulationEstimate, parse_enum
+from bln_search.core.enums import MbnStatisticSource, PopulationEstimate, parse_enum
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method, Statistic, StatisticSource
 from bln_search.norms.extra_state import float_from_bits, float_to_bits
 from bln_search.norms.formula_variant import BN_VARIANTS
 from bln_search.norms.fused.terms import NO_HISTORY, History, HistoryTerm
-from bln_search.norms.mixture import MemoryMeanAndWeight, StoredBatchMixture
+from bln_search.norms.mixture import MemoryMeanAndWeight, StoredAndMiniBatchMixture
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.normalization import Normalization, NormalizationOptions
 from bln_search.norms.statistics import LayerPopulation, StatisticMoments
@@ -75,7 +75,7 @@ class MBN(Normalization):
         memory_size: int = 20,
         memory_decay: float = 0.9,
         lambda_: float = 0.5,
-        memory_sources: Sequence[MemorySource | str] = (MemorySource.MEMORY,),
+        memory_sources: Sequence[MbnStatisticSource | str] = (MbnStatisticSource.MEMORY,),
         between_variance: bool = True,
         **layer: Unpack[NormalizationOptions],
     ) -> None:
@@ -86,7 +86,7 @@ class MBN(Normalization):
                 f"{memory_decay} and {lambda_}"
             )
         self.memory_size, self.memory_decay, self.lambda_ = memory_size, memory_decay, lambda_
-        self.memory_sources = tuple(parse_enum(MemorySource, name, "memory_sources") for name in memory_sources)
+        self.memory_sources = tuple(parse_enum(MbnStatisticSource, name, "memory_sources") for name in memory_sources)
         self.between_variance = between_variance
         self.register_buffer("memory", None)
         self.register_buffer("prior_mean", None)
@@ -112,7 +112,7 @@ class MBN(Normalization):
             total = total + share * (1 - share) * shift.square()
         return (centred + share * shift) * (weight / torch.sqrt(total + self.formula_variant.epsilon))
 
-    def find_history_term(self, values_per_batch: int) -> HistoryTerm:
+    def make_history_term(self, values_per_batch: int) -> HistoryTerm:
         """Return mean and variance of the memory and its share beside the mini-batch, Eq. 5-7."""
         share = self._memory_share(values_per_batch)
         if share == 0:
@@ -134,13 +134,13 @@ class MBN(Normalization):
         self._sizes = [values_per_batch, *self._sizes[:remaining]]
         self._pooled = None
 
-    def estimates_from_history(self) -> dict[str, LayerMoments]:
+    def moments_by_estimate_from_history(self) -> dict[str, LayerMoments]:
         """Return the weighted averages over the memory for the sources that are enumerated."""
         if self.memory is None:
             return {}
         weights = self._decayed_weights_by_age(torch.float64)
         estimates = {PopulationEstimate.MEMORY: self._weighted_memory_moments(weights, self._memory_weight())}
-        if MemorySource.LAST_STEP in self.memory_sources:
+        if MbnStatisticSource.LAST_STEP in self.memory_sources:
             estimates[PopulationEstimate.LAST_STEP] = self._weighted_memory_moments(
                 self._last_step_weights(torch.float64)
             )
@@ -158,16 +158,16 @@ class MBN(Normalization):
 
     def find_mixture(
         self, source: StatisticSource, blend: PopulationWeight | None, prior: MemoryMeanAndWeight | None
-    ) -> StoredBatchMixture | None:
+    ) -> StoredAndMiniBatchMixture | None:
         """As in every layer; source `C` weights memory and mini-batch by Eq. 5-6."""
         if source is not StatisticSource.WITH_MINI_BATCH:
             return super().find_mixture(source, blend, prior)
         if prior is None:
             raise ModelError("source C needs the weight of the memory: apply a row of a ranked table, or train first")
-        return StoredBatchMixture(memory_values=prior.values, has_between_variance=self.between_variance)
+        return StoredAndMiniBatchMixture(memory_values=prior.values, has_between_variance=self.between_variance)
 
     @property
-    def stored_memory_weight(self) -> MemoryMeanAndWeight | None:
+    def stored_memory_mean_and_weight(self) -> MemoryMeanAndWeight | None:
         """The weight of the memory that `configure` stored; without one, that of the present memory."""
         if self.prior_mean is not None and self.prior_values is not None:
             return MemoryMeanAndWeight(self.prior_mean, self.prior_values)
@@ -198,10 +198,10 @@ class MBN(Normalization):
         if StatisticSource.WITH_MINI_BATCH not in self.configuration.source_by_statistic.values():
             self.prior_mean, self.prior_values = None, None
 
-    def find_stored_value(self, statistic: Statistic, source: StatisticSource, x: Tensor) -> Tensor | None:
+    def resolve_stored_value(self, statistic: Statistic, source: StatisticSource, x: Tensor) -> Tensor | None:
         """As in every layer; sources of the memory without a value set by `configure` use the present memory."""
         if source.fixed_estimate is None or self.has_configured_value_from(statistic, source) or self.memory is None:
-            return super().find_stored_value(statistic, source, x)
+            return super().resolve_stored_value(statistic, source, x)
         is_last_step = source is StatisticSource.LAST_STEP
         mean, variance = (
             self._weighted_memory_mean_and_variance(self._last_step_weights(self.memory.dtype))
@@ -258,7 +258,7 @@ class MBN(Normalization):
             cached = self._weights = list(self._sizes), normalized
         return cached[1]
 
-    def history_numbers_to_store(self) -> list[int]:
+    def list_extra_state_numbers(self) -> list[int]:
         """Return for each statistic the origin of its value, then the mini-batch sizes, newest first.
 
         The weight of the memory, if configured, is before them, after a number that is no origin.
@@ -267,8 +267,8 @@ class MBN(Normalization):
         origins = (_ORIGINS.index(self.origins.get(statistic)) for statistic in self.method.statistics)
         return [*prior, *origins, *self._sizes]
 
-    def restore_history_numbers(self, state: list[int]) -> None:
-        """Restore the numbers that `history_numbers_to_store` returned."""
+    def restore_extra_state_numbers(self, state: list[int]) -> None:
+        """Restore the numbers that `list_extra_state_numbers` returned."""
         self.prior_values = None
         if state and state[0] == _HAS_PRIOR:
             self.prior_values, state = float_from_bits(state[1]), state[2:]

@@ -16,7 +16,7 @@ from bln_search.norms.formula_variant import BLN_VARIANTS, BN_VARIANTS, WEIGHT_E
 from bln_search.norms.mbn import MBN
 from bln_search.norms.no_normalization import NoNormalization
 from bln_search.norms.normalization import Normalization, NormalizationOptions
-from bln_search.norms.running_statistics import RunningStatisticsLayer
+from bln_search.norms.running_statistics import TorchRunningStatisticsLayer
 
 
 class BLN(FeatureStatisticsLayer):
@@ -37,7 +37,7 @@ class BLN(FeatureStatisticsLayer):
         return (1 - (1 / batch_size + WEIGHT_EPSILON)) / root, (1 / batch_size - WEIGHT_EPSILON) / root
 
 
-class BN(RunningStatisticsLayer):
+class BN(TorchRunningStatisticsLayer):
     """Batch normalization with one source for each statistic; values pooled over samples and positions.
 
     The variance of the mini-batch is σ² = Σ(x − μ)²/n, n the number of values of a feature in it; with `unbiased` it is
@@ -79,7 +79,7 @@ class LN(FeatureStatisticsLayer):
     requires_layer_estimate = False
 
     @property
-    def matches_replaced_layer(self) -> bool:
+    def reproduces_replaced_layer_outputs(self) -> bool:
         """Whether the outputs are those of the LayerNorm that it replaced: each example by its own features."""
         return self.replaces_torch_layer and self.configuration == mini_batch_configuration_of(self.method)
 

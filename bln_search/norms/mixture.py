@@ -23,7 +23,7 @@ class MemoryMeanAndWeight:
 
 
 @dataclass(frozen=True)
-class StoredBatchMixture:
+class StoredAndMiniBatchMixture:
     """A statistic as α·stored + (1 − α)·mini-batch, of means and of variances.
 
     Attributes:

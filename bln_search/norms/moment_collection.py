@@ -220,13 +220,13 @@ def _means_and_variances_over_slots(statistics: list[Tensor]) -> tuple[list[Tens
     ]
 
 
-class LayerWithAccumulators(Protocol):
+class SupportsMomentAccumulators(Protocol):
     """A layer that passes its statistics to accumulators."""
 
     accumulators: list[MomentAccumulator]
 
 
-_L = TypeVar("_L", bound=LayerWithAccumulators)
+_L = TypeVar("_L", bound=SupportsMomentAccumulators)
 
 
 @contextmanager
@@ -244,12 +244,12 @@ def collect_moments(
         The accumulator of each layer.
     """
     accumulators = {layer: MomentAccumulator(decay, in_evaluation=in_evaluation) for layer in layers}
-    with attach_accumulators(accumulators):
+    with use_moment_accumulators(accumulators):
         yield accumulators
 
 
 @contextmanager
-def attach_accumulators(accumulators: Mapping[_L, MomentAccumulator]) -> Iterator[None]:
+def use_moment_accumulators(accumulators: Mapping[_L, MomentAccumulator]) -> Iterator[None]:
     """Within this context, each layer also accumulates the statistics of its training steps in its accumulator."""
     for layer, accumulator in accumulators.items():
         layer.accumulators.append(accumulator)

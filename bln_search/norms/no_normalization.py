@@ -70,7 +70,7 @@ class NoNormalization(Normalization):
 _Layers = TypeVar("_Layers", bound=nn.Module)
 
 
-def drop_biases_after_biased_layers(layers: _Layers) -> _Layers:
+def drop_biases_of_no_normalization(layers: _Layers) -> _Layers:
     """Drop the bias of every `NoNormalization` in `layers`, which stand behind a layer with a bias; return `layers`."""
     for module in layers.modules():
         if isinstance(module, NoNormalization):

@@ -12,16 +12,16 @@ from bln_search.core.configuration import InferenceConfiguration, training_confi
 from bln_search.core.enums import Semantics
 from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
 from bln_search.norms.axes import InputAxes
-from bln_search.norms.fused.function import normalize_fused
+from bln_search.norms.fused.function import normalize_fused_with_statistics
 from bln_search.norms.fused.layout import FusedLayout, make_fused_layout
 from bln_search.norms.fused.statistics import FusedStatistics
 from bln_search.norms.fused.terms import NO_HISTORY, FusedTerms, HistoryTerm
-from bln_search.norms.mixture import StoredBatchMixture
+from bln_search.norms.mixture import StoredAndMiniBatchMixture
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.enumeration import normalize_all_rows
 from bln_search.norms.row_batching.row_tensor import RowBatchedTensor, remove_row_tag, tag_with_rows
-from bln_search.norms.statistics import mean_centred_and_variance
+from bln_search.norms.statistics import mean_and_centred_and_variance
 
 
 class NormalizationOptions(TypedDict, total=False):
@@ -115,16 +115,16 @@ class Normalization(NormalizationBase):
             batch_weight if self.has_batch_statistics else None,
             feature_weight if self.has_feature_statistics else None,
             count / max(count - 1, 1) if variant.unbiased else 1.0,
-            self.find_history_term(count),
+            self.make_history_term(count),
         )
-        output, batch, feature = normalize_fused(x, self.weight, self.bias, layout, terms)
+        output, batch, feature = normalize_fused_with_statistics(x, self.weight, self.bias, layout, terms)
         statistics: list[Tensor] = []
         if self.accumulators or (self.records_history and self.has_history):
             statistics = FusedStatistics(batch, feature, variant.epsilon).list_statistics(x.shape, axes)
         self._record_statistics(statistics, x)
         return output
 
-    def find_history_term(self, values_per_batch: int) -> HistoryTerm:  # noqa: ARG002 - for methods with a history
+    def make_history_term(self, values_per_batch: int) -> HistoryTerm:  # noqa: ARG002 - for methods with a history
         """Return how values of earlier steps enter a training step.
 
         Args:
@@ -143,12 +143,15 @@ class Normalization(NormalizationBase):
     ) -> Tensor:
         """Return weight·(x − E)/Std for one pair; append mean, deviation and variance, if computed, to `statistics`."""
         sources = configuration.source_of(pair[0]), configuration.source_of(pair[1])
-        population = self.find_stored_value(pair[0], sources[0], x), self.find_stored_value(pair[1], sources[1], x)
+        population = (
+            self.resolve_stored_value(pair[0], sources[0], x),
+            self.resolve_stored_value(pair[1], sources[1], x),
+        )
         is_mixed = sources[0].mixes_stored_value_and_mini_batch or sources[1].mixes_stored_value_and_mini_batch
         is_recorded = bool(self.accumulators) or (self.training and self.records_history and self.has_history)
         if population[0] is not None and population[1] is not None and not is_mixed and not is_recorded:
             return (x - population[0]) * (weight / population[1])
-        mean, centred, variance = mean_centred_and_variance(x, axes)
+        mean, centred, variance = mean_and_centred_and_variance(x, axes)
         statistics += [mean, torch.sqrt(variance + self.formula_variant.epsilon), variance]
         batch_deviation = statistics[-2]
         if self.formula_variant.unbiased:
@@ -174,9 +177,9 @@ class Normalization(NormalizationBase):
             deviation = self._mixed_deviation(sources[1], x, mean, batch_deviation, deviation)
         return (centred if selected_mean is None else x - selected_mean) * (weight / deviation)
 
-    def _mixture_and_stored_share(self, source: StatisticSource, x: Tensor) -> tuple[StoredBatchMixture, float]:
+    def _mixture_and_stored_share(self, source: StatisticSource, x: Tensor) -> tuple[StoredAndMiniBatchMixture, float]:
         """Return how a statistic of `source` is computed, and the share of the stored value for the mini-batch `x`."""
-        mixture = self.find_mixture(source, self.blend, self.stored_memory_weight)
+        mixture = self.find_mixture(source, self.blend, self.stored_memory_mean_and_weight)
         assert mixture is not None
         return mixture, mixture.stored_share(x.shape[0], self.input_axes(x.ndim).num_values_per_feature(x.shape))
 
@@ -187,7 +190,7 @@ class Normalization(NormalizationBase):
         mixture, share = self._mixture_and_stored_share(source, x)
         variance = torch.lerp(batch.square(), stored.square(), share)
         if mixture.has_between_variance:
-            prior = self.stored_memory_weight
+            prior = self.stored_memory_mean_and_weight
             assert prior is not None
             variance = variance + share * (1 - share) * (mean - prior.mean.view_as(mean)).square()
         return variance.sqrt()
@@ -210,7 +213,7 @@ class Normalization(NormalizationBase):
         Called at every training step while `records_history` is true.
         """
 
-    def estimates_from_history(self) -> dict[str, LayerMoments]:
+    def moments_by_estimate_from_history(self) -> dict[str, LayerMoments]:
         """Return the population estimates from the layer's own history of training."""
         return {}
 
@@ -240,7 +243,9 @@ class Normalization(NormalizationBase):
             (self.has_feature_statistics, weights[1], axes.feature_reduction_axes),
         ):
             if has_pair:
-                mean, centred, variance = mean_centred_and_variance(mini_batches, tuple(axis + 1 for axis in reduced))
+                mean, centred, variance = mean_and_centred_and_variance(
+                    mini_batches, tuple(axis + 1 for axis in reduced)
+                )
                 count = prod(plain.shape[axis] if axis else layout.size for axis in reduced)
                 branches.append(centred.mul_(weight / self.formula_variant.compute_batch_deviation(variance, count)))
                 statistics += [mean, torch.sqrt(variance + self.formula_variant.epsilon), variance]

@@ -13,16 +13,16 @@ from torch import Tensor, nn
 
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration, training_configuration_of
-from bln_search.core.enums import Correction, MemorySource, NormalizedAxes, Semantics
+from bln_search.core.enums import Correction, MbnStatisticSource, NormalizedAxes, Semantics
 from bln_search.core.errors import ModelError
 from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Method, Statistic, StatisticSource
 from bln_search.norms.axes import InputAxes, check_num_features, determine_input_axes
 from bln_search.norms.formula_variant import FormulaVariant
-from bln_search.norms.layer_state import BUFFERS, LayerState, Origins
-from bln_search.norms.mixture import MemoryMeanAndWeight, StoredBatchMixture
+from bln_search.norms.layer_state import BUFFERS, LayerStateBase, Origins
+from bln_search.norms.mixture import MemoryMeanAndWeight, StoredAndMiniBatchMixture
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.statistics import LayerPopulation, compute_population_pair
-from bln_search.norms.unequal_epsilon import UnequalEpsilon
+from bln_search.norms.unequal_epsilon import NeverEqualEpsilon
 
 _OUTDATED_WARNING = (
     "this layer uses population values that were set before the network was trained further: evaluate the network "
@@ -30,7 +30,7 @@ _OUTDATED_WARNING = (
 )
 
 
-class NormalizationBase(LayerState):
+class NormalizationBase(LayerStateBase):
     """State and configuration of a normalization layer; `Normalization` adds the computation."""
 
     formula_variants: ClassVar[Mapping[Semantics, FormulaVariant]]
@@ -71,7 +71,7 @@ class NormalizationBase(LayerState):
         self.training_configuration: InferenceConfiguration | None = None
         """Sources of the statistics in training mode; None for the method's own rule, from the mini-batch."""
         self.blend: PopulationWeight | None = None
-        self.memory_sources: tuple[MemorySource, ...] = ()
+        self.memory_sources: tuple[MbnStatisticSource, ...] = ()
         """The sources of a memory that configurations are enumerated with."""
         self.prior_values: float | None = None
         """Number of values for which the memory counts beside a mini-batch; None where no configuration needs it."""
@@ -86,7 +86,7 @@ class NormalizationBase(LayerState):
         """Return the weights of the mini-batch branch and of the feature branch at the mini-batch size m."""
 
     @property
-    def matches_replaced_layer(self) -> bool:
+    def reproduces_replaced_layer_outputs(self) -> bool:
         """Whether this layer gives the same outputs as the torch layer that it replaced.
 
         Only a layer converted with preserved outputs (`replaces_torch_layer`) can match.
@@ -96,7 +96,7 @@ class NormalizationBase(LayerState):
     @property
     def eps(self) -> float:
         """ε under the name of torch's own layers; use it in computations, not in comparisons."""
-        return UnequalEpsilon(self.formula_variant.epsilon)
+        return NeverEqualEpsilon(self.formula_variant.epsilon)
 
     @property
     def has_batch_statistics(self) -> bool:
@@ -142,7 +142,7 @@ class NormalizationBase(LayerState):
             self.find_configured_value(statistic) is not None and self.origins.get(statistic) is source.fixed_estimate
         )
 
-    def find_stored_value(self, statistic: Statistic, source: StatisticSource, x: Tensor) -> Tensor | None:
+    def resolve_stored_value(self, statistic: Statistic, source: StatisticSource, x: Tensor) -> Tensor | None:
         """Return the stored value of `statistic` at inference; None where it is computed from the mini-batch alone.
 
         A value with one entry for each slot is cut to the size of the mini-batch. Warns (UserWarning) of outdated
@@ -178,7 +178,7 @@ class NormalizationBase(LayerState):
         source: StatisticSource,
         blend: PopulationWeight | None,
         prior: MemoryMeanAndWeight | None,  # noqa: ARG002 - for sources of subclasses
-    ) -> StoredBatchMixture | None:
+    ) -> StoredAndMiniBatchMixture | None:
         """Return how a statistic of `source` is computed from a stored value and the mini-batch; None where it is not.
 
         Args:
@@ -186,10 +186,10 @@ class NormalizationBase(LayerState):
             blend: weight of the population, for source B.
             prior: weight of the stored value, for a source with a weight of its own.
         """
-        return StoredBatchMixture(blend) if source is StatisticSource.BLEND and blend is not None else None
+        return StoredAndMiniBatchMixture(blend) if source is StatisticSource.BLEND and blend is not None else None
 
     @property
-    def stored_memory_weight(self) -> MemoryMeanAndWeight | None:
+    def stored_memory_mean_and_weight(self) -> MemoryMeanAndWeight | None:
         """The weight that `configure` stored beside the values; None where the configuration needs none."""
         return None
 

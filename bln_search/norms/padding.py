@@ -23,7 +23,7 @@ _FAST_PATH_DEVICES = ("cpu", "cuda", "xpu")
 
 
 @dataclass(frozen=True)
-class ZeroPaddingHook:
+class EncoderZeroPaddingHook:
     """A forward hook of an encoder's last layer that writes zeros where the encoder's fast path would.
 
     Attributes:
@@ -45,11 +45,11 @@ class ZeroPaddingHook:
         requires_grad = any(parameter.requires_grad for parameter in layer.parameters())
         arguments = (output, args[0], mask, requires_grad, self.mask_check)
         if isinstance(output, fx.Proxy):
-            return output.tracer.create_proxy("call_function", zero_padded_positions, arguments, {})
-        return zero_padded_positions(*arguments)
+            return output.tracer.create_proxy("call_function", fill_padded_positions_with_zeros, arguments, {})
+        return fill_padded_positions_with_zeros(*arguments)
 
 
-def zero_padded_positions(
+def fill_padded_positions_with_zeros(
     output: Tensor,
     src: Tensor,
     mask: Tensor,
@@ -63,7 +63,7 @@ def zero_padded_positions(
         src: (N, T, D), input of the encoder layer.
         mask: (N, T), not zero at padded positions.
         requires_grad: whether a parameter of the layer requires a gradient.
-        mask_check: see `ZeroPaddingHook`.
+        mask_check: see `EncoderZeroPaddingHook`.
     """
     needs_grad = torch.is_grad_enabled() and (requires_grad or src.requires_grad)
     if needs_grad or output.ndim != 3 or not mask.is_floating_point() or output.device.type not in _FAST_PATH_DEVICES:

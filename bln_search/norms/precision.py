@@ -24,7 +24,7 @@ class Float32Precision(StrEnum):
     TF32 = "tf32"
 
 
-def disable_reduced_precision() -> AbstractContextManager[None]:
+def use_full_float32_precision() -> AbstractContextManager[None]:
     """Compute in full single precision in this context; see `use_float32_precision`."""
     return use_float32_precision(Float32Precision.IEEE)
 

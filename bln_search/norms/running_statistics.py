@@ -18,7 +18,7 @@ _ALREADY_CORRECTED = 2**62
 """n in n/(n-1) for a variance that is corrected already: the factor is exactly one in double precision."""
 
 
-class RunningStatisticsLayer(Normalization):
+class TorchRunningStatisticsLayer(Normalization):
     """A layer of one pair of statistics, with the running statistics of the torch layer that it replaced, if any."""
 
     requires_layer_estimate = False
@@ -31,7 +31,7 @@ class RunningStatisticsLayer(Normalization):
         self.register_buffer("running", None)
         self._ndim: int | None = None
 
-    def set_running_statistics(self, mean: Tensor, variance: Tensor) -> None:
+    def use_running_statistics_as_population(self, mean: Tensor, variance: Tensor) -> None:
         """Keep running statistics of a replaced layer and use them as population values.
 
         Args:
@@ -45,7 +45,7 @@ class RunningStatisticsLayer(Normalization):
         self.configure(self._population_configuration, population)
 
     @property
-    def matches_replaced_layer(self) -> bool:
+    def reproduces_replaced_layer_outputs(self) -> bool:
         """Whether it uses the replaced layer's running statistics or, where that had none, the mini-batch."""
         if self.running is None:
             return self.replaces_torch_layer and self.configuration == mini_batch_configuration_of(self.method)
@@ -53,7 +53,7 @@ class RunningStatisticsLayer(Normalization):
         uses_running = mean is not None and torch.equal(mean.flatten(), self.running[0].to(mean.dtype))
         return self.replaces_torch_layer and uses_running and self.configuration == self._population_configuration
 
-    def estimates_from_history(self) -> dict[str, LayerMoments]:
+    def moments_by_estimate_from_history(self) -> dict[str, LayerMoments]:
         """Return the moving averages of the replaced layer; empty once this layer is trained."""
         if self.running is None:
             return {}

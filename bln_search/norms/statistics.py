@@ -175,7 +175,7 @@ def _select_pair(pairs: Sequence[PopulationPair | None]) -> PopulationPair | Non
     return PopulationPair(mean.mean, deviation.deviation, deviation.reason)
 
 
-def mean_centred_and_variance(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+def mean_and_centred_and_variance(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean, x minus mean, and variance (divided by the count, Eq. 10-13) over `axes`, kept at length one."""
     mean = x.mean(axes, keepdim=True)
     centred = x - mean

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class UnequalEpsilon(float):
+class NeverEqualEpsilon(float):
     """ε that compares unequal to every number.
 
     `nn.TransformerEncoderLayer` in evaluation mode bypasses its two norms where their ε are equal: it computes

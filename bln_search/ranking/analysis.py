@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from bln_search.ranking.analysis_part import AnalysisPart
+from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
-from bln_search.ranking.study_effects import SettingEffects, VarianceShares
+from bln_search.ranking.study_effects import SwitchEffectsOfSetting, VarianceShares
 
 ANALYSIS_FORMAT = 5
 """Version of the stored form; an analysis of another version is computed again."""
 
 
-class MeasuredLatency(AnalysisPart):
+class MeasuredLatency(StoredAnalysisModel):
     """Time of a forward pass of one mini-batch under one configuration.
 
     Attributes:
@@ -45,7 +45,7 @@ class MeasuredLatency(AnalysisPart):
         return self.batch_size / self.seconds
 
 
-class Analysis(AnalysisPart):
+class Analysis(StoredAnalysisModel):
     """Statistics of a study's results on the split that decides the ranking.
 
     Attributes:
@@ -68,7 +68,7 @@ class Analysis(AnalysisPart):
     selection: SelectedRowPerformance | None = None
     recommendation: Recommendation | None = None
     no_better_than_class_prior: ArmsNoBetterThanPrior | None = Field(default=None, validation_alias="doubt")
-    effects: tuple[SettingEffects, ...] = ()
+    effects: tuple[SwitchEffectsOfSetting, ...] = ()
     shares: tuple[VarianceShares, ...] = ()
     latencies: tuple[MeasuredLatency, ...] = ()
     device: str | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class AnalysisPart(BaseModel):
+class StoredAnalysisModel(BaseModel):
     """Immutable part of an analysis that is stored as JSON and read by other processes.
 
     A validation alias is the former name of an attribute. It keeps analyses readable that were stored under that name.

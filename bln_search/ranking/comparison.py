@@ -7,7 +7,7 @@ from pydantic import Field
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.analysis_part import AnalysisPart
+from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.statistics.intervals import ALPHA
 
 MAX_COMPARED_ROWS = 40
@@ -21,7 +21,7 @@ MAX_REQUIRED_SEEDS = 100
 """Largest required number of seeds that is named."""
 
 
-class RequiredSeeds(AnalysisPart):
+class RequiredSeeds(StoredAnalysisModel):
     """Number of seeds with which the first two rows would differ significantly, if the observed difference is true.
 
     Attributes:
@@ -37,7 +37,7 @@ class RequiredSeeds(AnalysisPart):
     limited_by_examples: bool = False
 
 
-class MeanDifference(AnalysisPart):
+class MeanDifference(StoredAnalysisModel):
     """Mean difference of two rows (first − second) with its 95 % confidence interval.
 
     Attributes:
@@ -60,7 +60,7 @@ class MeanDifference(AnalysisPart):
         return self.model_copy(update={"mean": -self.mean, "low": -self.high, "high": -self.low})
 
 
-class ComparedPair(AnalysisPart):
+class ComparedPair(StoredAnalysisModel):
     """Comparison of two rows.
 
     Attributes:
@@ -89,7 +89,7 @@ class ComparedPair(AnalysisPart):
         return self.loss.adjusted < ALPHA
 
 
-class ComparedRow(AnalysisPart):
+class ComparedRow(StoredAnalysisModel):
     """A row with its position in a comparison.
 
     Attributes:
@@ -130,7 +130,7 @@ class ComparedRow(AnalysisPart):
         return RowKey(self.arm, self.point, configuration, self.estimate, self.batch_size)
 
 
-class FriedmanTest(AnalysisPart):
+class FriedmanTestSummary(StoredAnalysisModel):
     """Friedman's test of equal ranks, with seeds as blocks and examples fixed.
 
     Attributes:
@@ -144,7 +144,7 @@ class FriedmanTest(AnalysisPart):
     critical_difference: float
 
 
-class Comparison(AnalysisPart):
+class Comparison(StoredAnalysisModel):
     """Rows of one leaderboard compared with one another on one split, by increasing mean loss.
 
     Attributes:
@@ -169,7 +169,7 @@ class Comparison(AnalysisPart):
     not_compared: int = Field(validation_alias="left_out")
     rows: tuple[ComparedRow, ...]
     pairs: tuple[ComparedPair, ...]
-    friedman: FriedmanTest | None
+    friedman: FriedmanTestSummary | None
     optimism: float
     draws: int
     flips: int
@@ -181,7 +181,7 @@ class Comparison(AnalysisPart):
         return tuple(row for row in self.rows if row.in_top_group)
 
     @property
-    def num_inconclusive_rows(self) -> int:
+    def num_inconclusive_rows_below_top_group(self) -> int:
         """Number of rows below the top group whose large variance prevents a significant difference to the best row."""
         size = len(self.top_group)
         return sum(pair.first == 0 and not pair.is_significant and pair.second >= size for pair in self.pairs)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
-from bln_search.ranking.metrics import MeanStd, SplitMetrics, mean_task_metrics
+from bln_search.ranking.metrics import MeanStd, SplitMetrics, compute_task_metric_means_and_stds
 from bln_search.ranking.row_results import SeedResult
 
 MEAN, WORST = "mean", "worst"
@@ -39,7 +39,7 @@ class ConditionMetrics:
         return {**self.by_condition, MEAN: self.mean, WORST: self.worst}
 
 
-def compute_condition_metrics(results: Iterable[SeedResult]) -> ConditionMetrics | None:
+def compute_condition_metrics_of_row(results: Iterable[SeedResult]) -> ConditionMetrics | None:
     """The metrics of a row from its results under conditions; None without any.
 
     Summaries are over all conditions: they are missing on a split where a condition has no value under a seed.
@@ -77,7 +77,10 @@ def _mean_over_conditions(conditions: list[_BySeed]) -> SplitMetrics:
     by_seed = [[results[seed] for results in conditions if seed in results] for seed in seeds]
     accuracies = [[item.accuracy for item in items if item.accuracy is not None] for items in by_seed]
     metrics = [
-        {name: value.mean for name, value in mean_task_metrics([item.metrics for item in items]).items()}
+        {
+            name: value.mean
+            for name, value in compute_task_metric_means_and_stds([item.metrics for item in items]).items()
+        }
         for items in by_seed
     ]
     return SplitMetrics(
@@ -85,5 +88,5 @@ def _mean_over_conditions(conditions: list[_BySeed]) -> SplitMetrics:
             [statistics.fmean(item.loss for item in items if item.loss is not None) for items in by_seed]
         ),
         MeanStd.of_values(list(map(statistics.fmean, accuracies))) if all(accuracies) else None,
-        mean_task_metrics(metrics),
+        compute_task_metric_means_and_stds(metrics),
     )

@@ -15,7 +15,7 @@ LossBySeed = dict[int, float]
 
 
 @dataclass(frozen=True, order=True)
-class EvaluationSetting:
+class RowKeyWithoutConfiguration:
     """What all configurations of a network share in an evaluation.
 
     Attributes:
@@ -33,10 +33,10 @@ class EvaluationSetting:
 
 def group_losses_by_row(evaluations: Iterable[TrialEvaluation], split: Split) -> dict[RowKey, LossBySeed]:
     """Losses of every row on `split`; evaluations under a condition or without a loss are omitted."""
-    return extract_losses_by_row(group_evaluations_by_row(evaluations), split)
+    return extract_losses_from_results_by_row(group_evaluations_by_row(evaluations), split)
 
 
-def extract_losses_by_row(results: RowResults, split: Split) -> dict[RowKey, LossBySeed]:
+def extract_losses_from_results_by_row(results: RowResults, split: Split) -> dict[RowKey, LossBySeed]:
     """`group_losses_by_row` of results that are grouped by row."""
     losses = {
         key: {
@@ -49,29 +49,29 @@ def extract_losses_by_row(results: RowResults, split: Split) -> dict[RowKey, Los
     return {key: by_seed for key, by_seed in losses.items() if by_seed}
 
 
-def group_losses_by_setting(
+def group_losses_by_setting_and_configuration(
     losses: dict[RowKey, LossBySeed],
-) -> dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]]:
+) -> dict[RowKeyWithoutConfiguration, dict[InferenceConfiguration, LossBySeed]]:
     """Losses of every configuration under each evaluation setting.
 
     A configuration that reads no population value is evaluated once and listed under every estimate. A configuration
     that lacks seeds which others have under the setting is omitted: its mean would be over other networks.
     """
-    settings: dict[EvaluationSetting, dict[InferenceConfiguration, LossBySeed]] = {}
+    settings: dict[RowKeyWithoutConfiguration, dict[InferenceConfiguration, LossBySeed]] = {}
     without_population: dict[tuple[str, str, int], dict[InferenceConfiguration, LossBySeed]] = {}
     for key, by_seed in losses.items():
         if key.estimate is None:
             network_losses = without_population.setdefault((key.arm, key.point, key.batch_size), {})
             network_losses[key.configuration] = by_seed
         else:
-            setting = EvaluationSetting(key.arm, key.point, key.estimate, key.batch_size)
+            setting = RowKeyWithoutConfiguration(key.arm, key.point, key.estimate, key.batch_size)
             settings.setdefault(setting, {})[key.configuration] = by_seed
     for setting, by_configuration in settings.items():
         by_configuration.update(without_population.get((setting.arm, setting.point, setting.batch_size), {}))
     with_estimate = {(setting.arm, setting.point, setting.batch_size) for setting in settings}
     for (arm, point, batch_size), by_configuration in without_population.items():
         if (arm, point, batch_size) not in with_estimate:
-            settings[EvaluationSetting(arm, point, None, batch_size)] = by_configuration
+            settings[RowKeyWithoutConfiguration(arm, point, None, batch_size)] = by_configuration
     return {
         setting: _keep_configurations_with_every_seed(settings[setting])
         for setting in sorted(settings, key=_setting_sort_key)
@@ -85,5 +85,5 @@ def _keep_configurations_with_every_seed(
     return {configuration: by_seed for configuration, by_seed in losses.items() if by_seed.keys() == seeds}
 
 
-def _setting_sort_key(setting: EvaluationSetting) -> tuple[str, str, str, int]:
+def _setting_sort_key(setting: RowKeyWithoutConfiguration) -> tuple[str, str, str, int]:
     return setting.arm, setting.point, setting.estimate or "", setting.batch_size

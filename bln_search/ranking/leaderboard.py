@@ -11,7 +11,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.condition_metrics import ConditionMetrics, compute_condition_metrics
+from bln_search.ranking.condition_metrics import ConditionMetrics, compute_condition_metrics_of_row
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.row_results import RowResults, SeedResult, TrialEvaluation, group_evaluations_by_row
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
@@ -135,7 +135,7 @@ class Leaderboard:
 _STATE_ORDER = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, EvaluationState.UNDEFINED: 2}
 
 
-def rank_evaluations(
+def build_leaderboard_from_evaluations(
     evaluations: Iterable[TrialEvaluation], ranked_on: Split = Split.VALIDATION, seeds: int | None = None
 ) -> Leaderboard:
     """Order rows by mean loss on `ranked_on`, then by higher mean accuracy; equal rows share a rank.
@@ -151,13 +151,13 @@ def rank_evaluations(
     Raises:
         ValueError: A row has two evaluations under the same seed and condition on the same split.
     """
-    return rank_results_by_row(group_evaluations_by_row(evaluations), ranked_on, seeds)
+    return build_leaderboard_from_results(group_evaluations_by_row(evaluations), ranked_on, seeds)
 
 
-def rank_results_by_row(
+def build_leaderboard_from_results(
     results: RowResults, ranked_on: Split = Split.VALIDATION, seeds: int | None = None
 ) -> Leaderboard:
-    """`rank_evaluations` of results that are grouped by row."""
+    """`build_leaderboard_from_evaluations` of results that are grouped by row."""
     required = seeds or max((len({result.seed for result in of_row}) for of_row in results.values()), default=0)
     rows = [make_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
     rows.sort(key=lambda row: row_sort_key(row, ranked_on))
@@ -194,7 +194,7 @@ def make_leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Spli
         reason=worst.reason,
         point=key.point,
         missing_seeds=SeedShortfall(ranked_on, evaluated, required) if is_measured and evaluated < required else None,
-        conditions=compute_condition_metrics(results) if is_measured and len(clean) < len(results) else None,
+        conditions=compute_condition_metrics_of_row(results) if is_measured and len(clean) < len(results) else None,
         gaps=_generalization_gaps_by_split(by_split, metrics) if Split.TRAIN in metrics else {},
     )
 

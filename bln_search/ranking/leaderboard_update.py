@@ -9,10 +9,10 @@ from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, iter_ran
 from bln_search.ranking.row_results import RowResults
 
 
-def update_leaderboard(
+def make_updated_leaderboard(
     board: Leaderboard, points: Collection[tuple[str, str]], results: RowResults, seeds: int
 ) -> Leaderboard:
-    """The leaderboard of all results, from one of earlier results; equals `rank_results_by_row` of all of them.
+    """The leaderboard of all results, from one of earlier ones; equals `build_leaderboard_from_results` of all of them.
 
     Args:
         board: Leaderboard of the earlier results, which is not changed.

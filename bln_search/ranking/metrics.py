@@ -55,11 +55,11 @@ class SplitMetrics(NamedTuple):
         return SplitMetrics(
             MeanStd.of_values(losses),
             MeanStd.of_values(accuracies) if has_accuracy else None,
-            mean_task_metrics([item.metrics for item in results]),
+            compute_task_metric_means_and_stds([item.metrics for item in results]),
         )
 
 
-def mean_task_metrics(metrics: Sequence[Mapping[str, float]]) -> Mapping[str, MeanStd]:
+def compute_task_metric_means_and_stds(metrics: Sequence[Mapping[str, float]]) -> Mapping[str, MeanStd]:
     """Mean and deviation of the metrics that each of the mappings has, in the order of the first."""
     first, *others = metrics
     if not first:

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from bln_search.core.enums import LayerScope, LayerSearch
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
-from bln_search.ranking.analysis_part import AnalysisPart
+from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.statistics.intervals import ALPHA
 
 
@@ -26,7 +26,7 @@ Loss = Annotated[float, BeforeValidator(_infinity_if_null)]
 """Loss; infinity, which JSON cannot represent, is written as null."""
 
 
-class LayerChoice(AnalysisPart):
+class LayerChoiceOptions(StoredAnalysisModel):
     """A choice of the search: the configuration of one layer, or of several tied layers.
 
     Attributes:
@@ -42,7 +42,7 @@ class LayerChoice(AnalysisPart):
     excluded: dict[str, str] = Field(default_factory=dict, validation_alias="left_out")
 
 
-class PerLayerRow(AnalysisPart):
+class PerLayerRow(StoredAnalysisModel):
     """A per-layer configuration with its means over networks.
 
     Attributes:
@@ -62,7 +62,7 @@ class PerLayerRow(AnalysisPart):
     networks: int
 
 
-class LayerSwitchEffect(AnalysisPart):
+class LayerSwitchEffect(StoredAnalysisModel):
     """Mean loss with a switch of a choice at T minus that with the switch at F, over networks.
 
     It is averaged over all other choices where all configurations were enumerated, and taken around the best
@@ -88,7 +88,7 @@ class LayerSwitchEffect(AnalysisPart):
         return self.half is not None and abs(self.loss) > self.half
 
 
-class NetworkChoice(AnalysisPart):
+class SelectedNetworkConfigurations(StoredAnalysisModel):
     """The configurations selected for one network, evaluated by cross-validation.
 
     Validation examples are divided into folds. The configuration selected on all other folds is evaluated on each fold;
@@ -141,7 +141,7 @@ class NetworkChoice(AnalysisPart):
         return self.loss - self.uniform_loss
 
 
-class ConfirmedDifference(AnalysisPart):
+class HeldOutDifferenceToUniform(StoredAnalysisModel):
     """Held-out loss of per-layer configurations minus that of uniform ones, over seeds and examples.
 
     Attributes:
@@ -164,12 +164,12 @@ class ConfirmedDifference(AnalysisPart):
         return self.p < ALPHA and self.mean < 0
 
     @property
-    def is_worse(self) -> bool:
+    def is_significantly_worse(self) -> bool:
         """Whether per-layer configurations are significantly worse (5 %)."""
         return self.p < ALPHA and self.mean > 0
 
 
-class PerLayerResult(AnalysisPart):
+class PerLayerResult(StoredAnalysisModel):
     """Per-layer search over the networks of an arm at one point, on the validation split.
 
     Attributes:
@@ -198,20 +198,20 @@ class PerLayerResult(AnalysisPart):
     arm: str
     point: str
     scope: LayerScope
-    search: LayerSearch
+    search: LayerSearchAlgorithm
     estimate: str | None
     batch_size: int
     examples: int
     folds: int
     size: str
     layers: tuple[str, ...]
-    choices: tuple[LayerChoice, ...]
-    networks: tuple[NetworkChoice, ...]
+    choices: tuple[LayerChoiceOptions, ...]
+    networks: tuple[SelectedNetworkConfigurations, ...]
     rows: tuple[PerLayerRow, ...]
     uniform: tuple[PerLayerRow, ...]
     effects: tuple[LayerSwitchEffect, ...]
     marginal: bool
-    difference: ConfirmedDifference | None
+    difference: HeldOutDifferenceToUniform | None
     pending_seeds: tuple[int, ...] = Field(default=(), validation_alias="unfinished")
 
     @property

@@ -89,7 +89,7 @@ class BestRowChange:
     between: tuple[int, int]
 
 
-def find_best_row_changes(curves: Mapping[ProbeCurveKey, list[ProbeCurvePoint]]) -> list[BestRowChange]:
+def list_best_row_changes(curves: Mapping[ProbeCurveKey, list[ProbeCurvePoint]]) -> list[BestRowChange]:
     """Intervals of the axis in which the row of lowest mean loss changes, among rows that have all seeds there."""
     best: list[tuple[int, ProbeCurveKey]] = []
     for at in sorted({point.at for points in curves.values() for point in points}):

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.analysis_part import AnalysisPart
-from bln_search.ranking.grouping import group_losses_by_setting
+from bln_search.ranking.analysis_part import StoredAnalysisModel
+from bln_search.ranking.grouping import group_losses_by_setting_and_configuration
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import Cell, variance_shares_of_factors
 from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
@@ -17,7 +17,7 @@ METRICS = ("loss", "accuracy")
 _MAX_INTERACTION_ORDER = 4
 
 
-class SwitchEffect(AnalysisPart):
+class SwitchEffectOrInteraction(StoredAnalysisModel):
     """A main effect or interaction (see `compute_factorial_effects`) with its 95 % confidence interval over seeds."""
 
     switches: str
@@ -26,7 +26,7 @@ class SwitchEffect(AnalysisPart):
     high: float | None
 
 
-class SettingEffects(AnalysisPart):
+class SwitchEffectsOfSetting(StoredAnalysisModel):
     """Main effects and interactions of the switches under one evaluation setting, for one metric on one split."""
 
     arm: str
@@ -35,10 +35,10 @@ class SettingEffects(AnalysisPart):
     batch_size: int
     split: Split
     metric: str
-    effects: tuple[SwitchEffect, ...]
+    effects: tuple[SwitchEffectOrInteraction, ...]
 
 
-class VarianceShares(AnalysisPart):
+class VarianceShares(StoredAnalysisModel):
     """Shares of the variance of a metric by factor, in decreasing order, then interactions and the residual."""
 
     arm: str
@@ -74,15 +74,17 @@ def group_values_by_split_and_metric(
     return dict(sorted(values.items()))
 
 
-def compute_effects_by_setting(values: Mapping[tuple[Split, str], ValuesByRow]) -> tuple[SettingEffects, ...]:
+def compute_effects_of_each_setting(
+    values: Mapping[tuple[Split, str], ValuesByRow],
+) -> tuple[SwitchEffectsOfSetting, ...]:
     """Effects for each evaluation setting, split and metric in which all configurations of the method have a value."""
     results = []
     for (split, metric), by_row in values.items():
-        for setting, by_configuration in group_losses_by_setting(dict(by_row)).items():
+        for setting, by_configuration in group_losses_by_setting_and_configuration(dict(by_row)).items():
             effects = compute_factorial_effects(by_configuration, order=_MAX_INTERACTION_ORDER)
             if effects is not None:
                 results.append(
-                    SettingEffects(
+                    SwitchEffectsOfSetting(
                         arm=setting.arm,
                         point=setting.point,
                         estimate=setting.estimate,
@@ -90,7 +92,7 @@ def compute_effects_by_setting(values: Mapping[tuple[Split, str], ValuesByRow]) 
                         split=split,
                         metric=metric,
                         effects=tuple(
-                            SwitchEffect(
+                            SwitchEffectOrInteraction(
                                 switches=effect.name, mean=effect.size.mean, low=effect.size.low, high=effect.size.high
                             )
                             for effect in effects

@@ -51,7 +51,7 @@ def unflatten_metrics(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics]:
     return metrics
 
 
-def flatten_condition_metrics(row: LeaderboardRow) -> dict[str, dict[str, Fields]]:
+def condition_metrics_to_json_fields(row: LeaderboardRow) -> dict[str, dict[str, Fields]]:
     """The metrics by condition, then `mean` and `worst` over conditions; empty without conditions."""
     if row.conditions is None:
         return {}
@@ -62,8 +62,8 @@ def flatten_condition_metrics(row: LeaderboardRow) -> dict[str, dict[str, Fields
     }
 
 
-def unflatten_condition_metrics(flat: Mapping[str, Any]) -> ConditionMetrics | None:
-    """Inverse of `flatten_condition_metrics`."""
+def condition_metrics_from_json_fields(flat: Mapping[str, Any]) -> ConditionMetrics | None:
+    """Inverse of `condition_metrics_to_json_fields`."""
     columns = {name: unflatten_metrics(fields) for name, fields in flat.get(CONDITIONS, {}).items()}
     if not columns:
         return None
@@ -85,7 +85,7 @@ def condition_column_names(board: Leaderboard) -> tuple[str, ...]:
 
 def condition_values_by_column(row: LeaderboardRow) -> Fields:
     """The values of a row by `condition_column_names`."""
-    by_name = flatten_condition_metrics(row).get(CONDITIONS, {})
+    by_name = condition_metrics_to_json_fields(row).get(CONDITIONS, {})
     return {f"{name}_{field}": value for name, fields in by_name.items() for field, value in fields.items()}
 
 

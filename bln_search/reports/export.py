@@ -21,10 +21,10 @@ from bln_search.reports.condition_fields import (
     CONDITIONS,
     METRIC_FIELDS,
     condition_column_names,
+    condition_metrics_from_json_fields,
+    condition_metrics_to_json_fields,
     condition_values_by_column,
-    flatten_condition_metrics,
     flatten_metrics,
-    unflatten_condition_metrics,
     unflatten_metrics,
 )
 from bln_search.reports.leaderboard_columns import BatchSizes
@@ -33,7 +33,7 @@ from bln_search.reports.task_metric_fields import task_metric_column_names
 from bln_search.reports.train_fields import (
     flatten_train_metrics,
     train_column_names,
-    unflatten_gaps,
+    unflatten_generalization_gaps,
     unflatten_train_metrics,
 )
 from bln_search.specs.study import StudySpec
@@ -68,7 +68,7 @@ COMPARISON_COLUMNS = (
 """Columns from the analysis of a study; they have no value in rows that were not compared."""
 
 
-class RowComparisonFields:
+class ComparisonFieldsByRow:
     """What the analysis of a study says about each row.
 
     Args:
@@ -127,7 +127,7 @@ def evaluation_setting_id_of_row(key: RowKey) -> str:
 
 
 def leaderboard_csv(
-    board: Leaderboard, comparisons: RowComparisonFields | None = None, sizes: BatchSizes | None = None
+    board: Leaderboard, comparisons: ComparisonFieldsByRow | None = None, sizes: BatchSizes | None = None
 ) -> str:
     """CSV with a header and one line per row; missing values are empty.
 
@@ -163,14 +163,14 @@ def flat_table_column_names(board: Leaderboard, *, with_comparisons: bool) -> tu
     return (*COLUMNS, *chain.from_iterable(measured_columns))
 
 
-def flat_table_row(row: LeaderboardRow, comparisons: RowComparisonFields | None = None) -> dict[str, Any]:
+def flat_table_row(row: LeaderboardRow, comparisons: ComparisonFieldsByRow | None = None) -> dict[str, Any]:
     """A row by `flat_table_column_names`; columns of conditions are missing in a row without metrics under them."""
-    flat = flatten_row(row, comparisons)
+    flat = row_to_json_fields(row, comparisons)
     flat.pop(CONDITIONS, None)
     return {**flat, **condition_values_by_column(row)}
 
 
-def task_fields(spec: StudySpec, board: Leaderboard) -> dict[str, Any]:
+def loss_and_task_metric_fields(spec: StudySpec, board: Leaderboard) -> dict[str, Any]:
     """What the figures of a study are: name and unit of the loss, and the metrics of the task that rows have."""
     names = board.task_metric_names
     return {
@@ -179,26 +179,28 @@ def task_fields(spec: StudySpec, board: Leaderboard) -> dict[str, Any]:
     }
 
 
-def leaderboard_json(board: Leaderboard, header: dict[str, Any], comparisons: RowComparisonFields | None = None) -> str:
+def leaderboard_json(
+    board: Leaderboard, header: dict[str, Any], comparisons: ComparisonFieldsByRow | None = None
+) -> str:
     """JSON object of `header`, the split that ranks, the warning, and the rows."""
     content = {
         **header,
         "ranked_on": board.ranked_on,
         "warning": find_test_ranking_warning(board),
-        "rows": [flatten_row(row, comparisons) for row in board.rows],
+        "rows": [row_to_json_fields(row, comparisons) for row in board.rows],
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
 
 
 def leaderboard_jsonl(
-    board: Leaderboard, header: dict[str, Any], comparisons: RowComparisonFields | None = None
+    board: Leaderboard, header: dict[str, Any], comparisons: ComparisonFieldsByRow | None = None
 ) -> str:
     """JSON lines: one object per row, of `header`, the split that ranks, and the row."""
-    rows = ({**header, "ranked_on": board.ranked_on, **flatten_row(row, comparisons)} for row in board.rows)
+    rows = ({**header, "ranked_on": board.ranked_on, **row_to_json_fields(row, comparisons)} for row in board.rows)
     return "".join(f"{json.dumps(row, allow_nan=False, ensure_ascii=False)}\n" for row in rows)
 
 
-def flatten_row(row: LeaderboardRow, comparisons: RowComparisonFields | None = None) -> dict[str, Any]:
+def row_to_json_fields(row: LeaderboardRow, comparisons: ComparisonFieldsByRow | None = None) -> dict[str, Any]:
     """A row as JSON values by COLUMNS, and by COMPARISON_COLUMNS where `comparisons` is given.
 
     A row with metrics of the task has the further keys `validation_NAME_mean`, and so on. A row that was evaluated on
@@ -218,13 +220,13 @@ def flatten_row(row: LeaderboardRow, comparisons: RowComparisonFields | None = N
         "reason": find_unranked_reason(row),
         **flatten_metrics(row.metrics),
         **flatten_train_metrics(row),
-        **flatten_condition_metrics(row),
+        **condition_metrics_to_json_fields(row),
     }
     return flat if comparisons is None else {**flat, **comparisons.comparison_fields_of_row(row)}
 
 
-def unflatten_row(flat: Mapping[str, Any]) -> LeaderboardRow:
-    """Inverse of `flatten_row`; the reason of a missing rank is text."""
+def row_from_json_fields(flat: Mapping[str, Any]) -> LeaderboardRow:
+    """Inverse of `row_to_json_fields`; the reason of a missing rank is text."""
     return LeaderboardRow(
         rank=flat["rank"],
         arm=flat["arm"],
@@ -236,6 +238,6 @@ def unflatten_row(flat: Mapping[str, Any]) -> LeaderboardRow:
         metrics=unflatten_metrics(flat) | unflatten_train_metrics(flat),
         reason=flat["reason"],
         point=flat["parameters"] or "",
-        conditions=unflatten_condition_metrics(flat),
-        gaps=unflatten_gaps(flat),
+        conditions=condition_metrics_from_json_fields(flat),
+        gaps=unflatten_generalization_gaps(flat),
     )

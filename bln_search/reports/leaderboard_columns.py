@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from bln_search.core.enums import Split
-from bln_search.core.metric_description import describe_metric, label_of_metric
+from bln_search.core.metric_description import find_built_in_metric, label_of_metric
 from bln_search.core.records import RowKey
 from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
@@ -64,7 +64,7 @@ class MetricColumn:
     @property
     def legend(self) -> str:
         """What a metric of the task is; empty for other metrics, and for a metric of a plugin."""
-        description = describe_metric(self.metric) if self.is_of_task else None
+        description = find_built_in_metric(self.metric) if self.is_of_task else None
         return "" if description is None else description.legend
 
     @property
@@ -104,7 +104,7 @@ def list_metric_columns(board: Leaderboard, condition_splits: Collection[Split] 
         condition_splits: Splits whose metrics under conditions are shown.
     """
     names = (*board.condition_names, *SUMMARIES) if board.condition_names else ()
-    of_task = list_task_metrics(board)
+    of_task = list_task_metric_splits_and_names(board)
     columns = [
         *(MetricColumn(split, metric) for split, metric in (*SPLIT_METRICS, *of_task)),
         *(
@@ -122,7 +122,7 @@ def list_metric_columns(board: Leaderboard, condition_splits: Collection[Split] 
     return columns if board.has_accuracy else [column for column in columns if column.metric != "accuracy"]
 
 
-def list_task_metrics(board: Leaderboard) -> list[tuple[Split, str]]:
+def list_task_metric_splits_and_names(board: Leaderboard) -> list[tuple[Split, str]]:
     """Split and name of the metrics of the task, all of one split after the other."""
     return [(split, metric) for split in SPLITS for metric in board.task_metric_names]
 
@@ -133,7 +133,7 @@ def list_task_metric_legends(board: Leaderboard) -> list[str]:
     return [column.legend for column in columns if column.legend]
 
 
-def list_identity_headings_and_attributes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
+def list_optional_headings_and_attributes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:
     """Heading and attribute of the columns that only some leaderboards need: several arms, a search space."""
     columns = [("Arm", "arm")] if len({row.arm for row in rows}) > 1 else []
     return columns + ([("Parameters", "parameters")] if any(row.point for row in rows) else [])

@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from bln_search.core.version import VERSION
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import RowComparisonFields, flat_table_column_names, flat_table_row
+from bln_search.reports.export import ComparisonFieldsByRow, flat_table_column_names, flat_table_row
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 
 _INTEGER_COLUMNS = ("rank", "batch_size", "seeds", "rank_low", "rank_high")
@@ -19,7 +19,7 @@ _FLOAT_SUFFIXES = ("_mean", "_deviation", "_gap_low", "_gap_high")
 
 
 def leaderboard_parquet(
-    board: Leaderboard, metadata_fields: Mapping[str, str], comparisons: RowComparisonFields | None = None
+    board: Leaderboard, metadata_fields: Mapping[str, str], comparisons: ComparisonFieldsByRow | None = None
 ) -> bytes:
     """The columns of the CSV export; missing values are null. The same leaderboard gives the same bytes.
 

@@ -13,8 +13,8 @@ from bln_search.reports.leaderboard_columns import (
     BatchSizes,
     MetricColumn,
     format_mean_and_deviation,
-    list_identity_headings_and_attributes,
     list_metric_columns,
+    list_optional_headings_and_attributes,
 )
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 
@@ -51,7 +51,7 @@ def leaderboard_latex(
         analysis: Of the study: gives the groups and the recommended row, which has an asterisk at its rank.
         sizes: Mini-batch sizes of the rows that stand for several.
     """
-    identity = list_identity_headings_and_attributes(board.rows)
+    identity = list_optional_headings_and_attributes(board.rows)
     metrics = list_metric_columns(board)
     marks = _RowAnnotations(analysis, sizes or {})
     groups = marks.group_letters_of_rows(board)
@@ -79,7 +79,7 @@ def leaderboard_latex(
 
 def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, sizes: BatchSizes | None = None) -> str:
     """A table in GitHub Flavored Markdown; for `analysis` and `sizes` see `leaderboard_latex`."""
-    identity = list_identity_headings_and_attributes(board.rows)
+    identity = list_optional_headings_and_attributes(board.rows)
     marks = _RowAnnotations(analysis, sizes or {})
     groups = marks.group_letters_of_rows(board)
     header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]

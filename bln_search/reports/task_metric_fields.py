@@ -10,14 +10,16 @@ from bln_search.core.enums import Split
 from bln_search.core.metric_description import METRIC_NAME_PATTERN, RESERVED_METRIC_NAMES
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
-from bln_search.reports.leaderboard_columns import list_task_metrics
+from bln_search.reports.leaderboard_columns import list_task_metric_splits_and_names
 
 _MEAN_FIELDS = {split: re.compile(f"{split}_({METRIC_NAME_PATTERN})_mean") for split in Split}
 
 
 def task_metric_column_names(board: Leaderboard) -> tuple[str, ...]:
     """The columns of a board: `validation_r2_mean` and `validation_r2_deviation`, then those of the test split."""
-    return tuple(f"{split}_{metric}_{part}" for split, metric in list_task_metrics(board) for part in _PARTS)
+    return tuple(
+        f"{split}_{metric}_{part}" for split, metric in list_task_metric_splits_and_names(board) for part in _PARTS
+    )
 
 
 def train_task_metric_column_names(board: Leaderboard) -> tuple[str, ...]:

@@ -56,7 +56,7 @@ def unflatten_train_metrics(flat: Mapping[str, Any]) -> dict[Split, SplitMetrics
     return {Split.TRAIN: SplitMetrics(loss, accuracy, unflatten_task_metrics(flat, Split.TRAIN))}
 
 
-def unflatten_gaps(flat: Mapping[str, Any]) -> dict[Split, MeanStd]:
+def unflatten_generalization_gaps(flat: Mapping[str, Any]) -> dict[Split, MeanStd]:
     """The generalization gaps by split."""
     gaps = {split: _find_mean_std_in_flat(flat, f"{split}_{GAP}") for split in SPLITS}
     return {split: gap for split, gap in gaps.items() if gap is not None}

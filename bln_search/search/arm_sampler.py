@@ -31,7 +31,7 @@ class ArmPointSampler(Protocol):
     def ask(self, point: Point | None = None) -> Any:
         """The next suggestion, or one at `point`; None if there is none.
 
-        The caller must then call `register_stored_point` or `reject_suggestion`.
+        The caller must then call `accept_suggestion` or `reject_suggestion`.
         """
 
     def draw_random_point(self) -> Point:
@@ -40,7 +40,7 @@ class ArmPointSampler(Protocol):
     def point_of_suggestion(self, suggestion: Any, /) -> Point:
         """The point of a suggestion."""
 
-    def register_stored_point(self, suggestion: Any, key: str, /) -> None:
+    def accept_suggestion(self, suggestion: Any, key: str, /) -> None:
         """Register a suggested point that is in the ledger; `key`: the key of its first trial."""
 
     def reject_suggestion(self, suggestion: Any, reason: str, /) -> None:

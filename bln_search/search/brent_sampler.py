@@ -62,7 +62,7 @@ class BrentSampler:
         """The point itself."""
         return suggestion
 
-    def register_stored_point(self, _point: Point, key: str) -> None:
+    def accept_suggestion(self, _point: Point, key: str) -> None:
         """Register the point as stored; `key`: the key of its first trial."""
         self._waits_for = key
 

@@ -12,18 +12,18 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.registry import MODELS, find_model_data_mismatch
 from bln_search.data.catalog import get_catalog_entry
 from bln_search.data.conditions import check_conditions_on_examples
-from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
-from bln_search.data.text_lengths import check_text_lengths
+from bln_search.data.text_lengths import load_and_check_text_lengths
 from bln_search.evaluation.checks.independence import check_example_independence
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.models.factory import check_model_name_and_options
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.search.layers.search import assign_mini_batches_to_folds
 from bln_search.search.layers.trial_search import check_network_is_searchable
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import make_boundary_trial_specs
+from bln_search.specs.trial import make_representative_trial_specs
 from bln_search.tasks.plugin import check_plugin_targets
 from bln_search.training.augmentation import Augmentation
 from bln_search.training.initialization import initialize_for_training_run
@@ -74,7 +74,7 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
     data = load_prepared_data(study.data, environment.data, environment.cache, "cpu")
     _check_task_fits_data(study, data)
     _check_conditions_are_evaluable(study, data)
-    boundary = make_boundary_trial_specs(study)
+    boundary = make_representative_trial_specs(study)
     probe_sizes = () if study.probes is None else study.probes.batch_sizes or ()
     trial_sizes = (size for trial in boundary for size in (trial.training.batch_size, *trial.inference_batch_sizes))
     for batch_size in {*probe_sizes, *trial_sizes}:
@@ -82,13 +82,13 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
     checked_networks = set()
     for trial in boundary:
         if study.layers is not None:
-            require_one_tensor(data.splits[Split.VALIDATION][0][:1], "layers")
+            require_single_tensor_for_purpose(data.splits[Split.VALIDATION][0][:1], "layers")
             examples = len(data.splits[Split.VALIDATION][1])
             assign_mini_batches_to_folds(ceil(examples / trial.training.batch_size), study.layers.folds)
         if (trial.arm.method, trial.model) not in checked_networks:
             checked_networks.add((trial.arm.method, trial.model))
             network = build_initialized_network(trial, data)
-            find_norms(network)
+            get_norms_by_name(network)
             TrainingForward(network, trial.training)
             if study.model.name not in MODELS:
                 _check_examples_are_independent(study.model.name, network, data, trial.training.batch_size)
@@ -107,7 +107,7 @@ def _check_conditions_are_evaluable(study: StudySpec, data: PreparedData) -> Non
         check_conditions_on_examples(data, study.evaluation.conditions)
     except DataError as error:
         raise DataError(f"evaluation.conditions with the data set {study.data.name}: {error}") from error
-    check_text_lengths(data, study.evaluation.lengths)
+    load_and_check_text_lengths(data, study.evaluation.lengths)
 
 
 def _check_examples_are_independent(name: str, network: nn.Module, data: PreparedData, batch_size: int) -> None:

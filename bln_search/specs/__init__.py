@@ -8,7 +8,7 @@ from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.search import SearchSpec
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec, list_planned_rows, list_planned_trial_specs
+from bln_search.specs.trial import TrialSpec, list_planned_configurations_and_estimates, list_planned_trial_specs
 
 __all__ = [
     "ArmSpec",
@@ -19,7 +19,7 @@ __all__ = [
     "StudySpec",
     "TrainingSpec",
     "TrialSpec",
-    "list_planned_rows",
+    "list_planned_configurations_and_estimates",
     "list_planned_trial_specs",
     "load_study",
     "parse_study",

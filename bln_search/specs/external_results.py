@@ -21,9 +21,9 @@ from bln_search.specs.sections.external import (
     ConditionName,
     Examples,
     ExternalBaseline,
+    ExternalInferenceRow,
+    ExternalLossDescription,
     ExternalNetwork,
-    ExternalRow,
-    ExternalScore,
     ExternalSpec,
     Text,
 )
@@ -37,7 +37,7 @@ Encoded = Annotated[str, StringConstraints(max_length=400_000_000)]
 """Bytes in base64."""
 
 
-class ExternalEvaluation(ExternalRow):
+class ExternalEvaluation(ExternalInferenceRow):
     """One network under one configuration.
 
     Attributes:
@@ -131,10 +131,10 @@ class ExternalResults(SpecSection):
     ranked_on: Literal[Split.VALIDATION, Split.TEST] = Split.VALIDATION
     per_slot: bool = False
     class_prior: ExternalBaseline | None = None
-    deployed: ExternalRow | None = None
+    deployed: ExternalInferenceRow | None = None
     ranking_condition: Annotated[str, StringConstraints(pattern=f"^$|{CONDITION_PATTERN}")] = ""
     conditions: dict[ConditionName, Examples] = Field(default={}, max_length=64)
-    score: ExternalScore | None = None
+    score: ExternalLossDescription | None = None
     evaluations: tuple[ExternalEvaluation, ...] = Field(min_length=1, max_length=_MOST_EVALUATIONS)
 
     @field_validator("title", "data", "model")

@@ -15,7 +15,7 @@ from bln_search.specs.problems import (
     find_data_and_model_problems,
     find_oversized_batch_problems,
     find_space_problems,
-    find_unknown_names_in_raw_study,
+    find_unknown_name_problems_in_raw_study,
     problems_from_pydantic_errors,
 )
 from bln_search.specs.spec_section import MAX_VALUES
@@ -51,7 +51,10 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
     try:
         study = StudySpec.model_validate(value)
     except ValidationError as error:
-        problems = [*problems_from_pydantic_errors(error.errors(), value), *find_unknown_names_in_raw_study(value)]
+        problems = [
+            *problems_from_pydantic_errors(error.errors(), value),
+            *find_unknown_name_problems_in_raw_study(value),
+        ]
         raise SpecError(
             source, list(dict.fromkeys(_format_problem_with_line(problem, node) for problem in problems))
         ) from None

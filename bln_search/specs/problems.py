@@ -24,7 +24,7 @@ from bln_search.core.registry import (
     find_model_data_mismatch,
     find_model_problem,
     find_model_task_mismatch,
-    task_problem,
+    find_task_data_mismatch,
 )
 from bln_search.core.task_plugin import find_task_problem
 from bln_search.core.tasks import TaskName
@@ -32,9 +32,9 @@ from bln_search.specs.known_keys import format_unknown_key_advice
 from bln_search.specs.pydantic_messages import translate_pydantic_error
 from bln_search.specs.sections.data import Standardization
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.split_sizes import iter_oversized_batches
+from bln_search.specs.split_sizes import iter_oversized_batch_messages
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import list_planned_trial_specs, make_boundary_trial_specs
+from bln_search.specs.trial import list_planned_trial_specs, make_representative_trial_specs
 
 MAX_PROBLEMS = 50
 """Largest number of problems in one report."""
@@ -77,7 +77,7 @@ def problems_from_pydantic_errors(
 def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
     """Unknown data set, model, model option or corruption; a model or conditions that do not suit the data set."""
     task = study.resolved_task.name
-    task_message = task_problem(task, study.data.name)
+    task_message = find_task_data_mismatch(task, study.data.name)
     options = set(study.model.model_dump(exclude={"name"}, exclude_none=True))
     message_by_location: dict[tuple[int | str, ...], str | None] = {
         ("data", "name"): find_data_set_problem(study.data.name),
@@ -129,7 +129,7 @@ def _find_single_example_problem(study: StudySpec) -> str | None:
     """Mini-batches of one example for a retrieval, whose loss compares an example with others."""
     if study.resolved_task.name is not TaskName.RETRIEVAL:
         return None
-    if min(trial.training.batch_size for trial in make_boundary_trial_specs(study)) > 1:
+    if min(trial.training.batch_size for trial in make_representative_trial_specs(study)) > 1:
         return None
     return "a retrieval compares the examples of a mini-batch with each other: train with at least 2"
 
@@ -194,7 +194,7 @@ def _find_text_lengths_problem(study: StudySpec) -> str | None:
     return None
 
 
-def find_unknown_names_in_raw_study(value: Mapping[Any, Any]) -> list[Problem]:
+def find_unknown_name_problems_in_raw_study(value: Mapping[Any, Any]) -> list[Problem]:
     """Unknown data set or model in a study that could not be validated because of other problems."""
     problems = []
     for section, check in (("data", find_data_set_problem), ("model", lambda name: find_model_problem(name, set()))):
@@ -209,7 +209,7 @@ def find_unknown_names_in_raw_study(value: Mapping[Any, Any]) -> list[Problem]:
 def find_space_problems(study: StudySpec) -> list[Problem]:
     """Points of the space that an arm cannot take, or a grid with too many points."""
     try:
-        make_boundary_trial_specs(study)
+        make_representative_trial_specs(study)
         list_planned_trial_specs(study)
     except SpecError as error:
         return [Problem(("space",), problem, names_location=True) for problem in error.problems]
@@ -218,7 +218,7 @@ def find_space_problems(study: StudySpec) -> list[Problem]:
 
 def find_oversized_batch_problems(study: StudySpec) -> list[Problem]:
     """Mini-batches larger than a split, if the sizes of the data set are known. The space must have no problems."""
-    return [Problem(location, message) for location, message in iter_oversized_batches(study)]
+    return [Problem(location, message) for location, message in iter_oversized_batch_messages(study)]
 
 
 def _problem_from_pydantic_error(details: ErrorDetails, value: object, schema: type[BaseModel]) -> Problem:

@@ -18,7 +18,7 @@ from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import HORIZON_KEY, TrialSpec
 
 
-def encode_point(parameters: Mapping[str, Any] | None) -> str:
+def encode_point_as_json(parameters: Mapping[str, Any] | None) -> str:
     """A point of a study's space as JSON with sorted keys; empty for a study without a space."""
     return "" if parameters is None else json.dumps(parameters, sort_keys=True)
 
@@ -53,7 +53,7 @@ class StudyRecord:
         """Trials that have a result."""
         return sum(self.trials.get(state, 0) for state in ENDED)
 
-    def check_networks_are_stored(self) -> None:
+    def check_has_no_external_results(self) -> None:
         """Raise DataError if the study has external results, whose networks no checkpoint store has."""
         if self.spec.external is not None:
             raise DataError(
@@ -101,10 +101,10 @@ class TrialRecord:
     @cached_property
     def point_json(self) -> str:
         """The point as JSON with sorted keys; empty without a space."""
-        return encode_point(self.parameters)
+        return encode_point_as_json(self.parameters)
 
     @property
-    def is_search_trial(self) -> bool:
+    def is_search_phase_trial(self) -> bool:
         """Whether it only compares points, before the best one is trained in full."""
         return HORIZON_KEY in (self.parameters or {})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from bln_search.core.enums import Split
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import make_boundary_trial_specs
+from bln_search.specs.trial import make_representative_trial_specs
 
 EXAMPLES = {
     "cifar10": {Split.TRAIN: 50_000, Split.TEST: 10_000},
@@ -45,7 +45,7 @@ def count_validation_examples(spec: DataSpec, available: int) -> int:
     return validation if isinstance(validation, int) else max(1, round(validation * available))
 
 
-def find_known_split_sizes(spec: DataSpec) -> dict[Split, int]:
+def list_known_split_sizes(spec: DataSpec) -> dict[Split, int]:
     """The size of each split; empty if the data set's size is unknown or too small."""
     published = EXAMPLES.get(spec.name)
     if published is None or count_validation_examples(spec, published[Split.TRAIN]) >= published[Split.TRAIN]:
@@ -66,12 +66,12 @@ def format_oversized_batch_message(batch_size: int, split: Split, size: int) -> 
     )
 
 
-def iter_oversized_batches(study: StudySpec) -> Iterator[tuple[Location, str]]:
+def iter_oversized_batch_messages(study: StudySpec) -> Iterator[tuple[Location, str]]:
     """Locations of mini-batch sizes that are larger than a split, with their messages.
 
     Every arm must be able to take every point of the space.
     """
-    sizes = find_known_split_sizes(study.data)
+    sizes = list_known_split_sizes(study.data)
     for location, batch_size in _iter_batch_sizes(study):
         for split, size in sizes.items():
             if batch_size > size:
@@ -81,7 +81,7 @@ def iter_oversized_batches(study: StudySpec) -> Iterator[tuple[Location, str]]:
 
 def _iter_batch_sizes(study: StudySpec) -> Iterator[tuple[Location, int]]:
     """The locations and values of the mini-batch sizes of training, evaluation and probes."""
-    for size in sorted({trial.training.batch_size for trial in make_boundary_trial_specs(study)}):
+    for size in sorted({trial.training.batch_size for trial in make_representative_trial_specs(study)}):
         yield ("training", "batch_size") if size == study.training.batch_size else ("space",), size
     probe_sizes = () if study.probes is None else study.probes.batch_sizes
     for section, batch_sizes in (("evaluation", study.evaluation.batch_sizes), ("probes", probe_sizes)):

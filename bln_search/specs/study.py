@@ -23,7 +23,7 @@ from bln_search.specs.sections.evaluation import (
 )
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.sections.initialization import check_initialization
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.precision import check_precision_and_compilation
 from bln_search.specs.sections.search import Sampler, SearchSpec, num_points_per_arm
@@ -75,7 +75,7 @@ class StudySpec(SpecSection):
     space: Space | None = Field(default=None, max_length=64)
     search: SearchSpec | None = None
     probes: ProbesSpec | None = None
-    layers: LayersSpec | None = None
+    layers: LayerSearchSpec | None = None
     external: SkipJsonSchema[ExternalSpec | None] = None
 
     @property

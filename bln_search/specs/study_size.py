@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction
 from bln_search.core.method import FEATURE_STATISTICS, Method, Statistic
-from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots_reason
+from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, mini_batch_exceeds_slots_reason
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import (
     TrialSpec,
-    list_planned_rows,
+    list_planned_configurations_and_estimates,
     list_planned_trial_specs,
-    make_boundary_trial_specs,
+    make_representative_trial_specs,
     make_search_or_full_trial_spec,
     search_trial_epochs,
 )
@@ -59,7 +59,7 @@ def compute_study_size(study: StudySpec) -> StudySize:
     ] or _lower_bound_trial_per_arm(study)
     points_per_spec = study.num_sampled_points // len(trials) if study.samples_points_during_run else 1
     trials_per_spec = len(study.seeds_per_point) * points_per_spec
-    boundary = make_boundary_trial_specs(study)
+    boundary = make_representative_trial_specs(study)
     most_epochs = max(trial.training.epochs for trial in boundary)
     if study.samples_points_during_run:
         trials = [_trial_with_epochs(trial, most_epochs, study) for trial in trials]
@@ -83,7 +83,7 @@ def compute_study_size(study: StudySpec) -> StudySize:
 def _trial_with_epochs(trial: TrialSpec, epochs: int, study: StudySpec) -> TrialSpec:
     """The trial with this number of epochs; one of a search with the horizon that belongs to it."""
     update: dict[str, object] = {"training": trial.training.model_copy(update={"epochs": epochs})}
-    if trial.is_search_trial:
+    if trial.is_search_phase_trial:
         update["horizon"] = search_trial_epochs(study, epochs)
     return trial.model_copy(update=update)
 
@@ -101,14 +101,14 @@ def _largest_boundary_trial_per_arm(study: StudySpec, boundary: Sequence[TrialSp
 
 def _lower_bound_trial_per_arm(study: StudySpec) -> list[TrialSpec]:
     """One trial of every arm, at the lower bound of every dimension."""
-    point = {key: dimension.boundary_values[0] for key, dimension in (study.space or {}).items()}
+    point = {key: dimension.representative_values[0] for key, dimension in (study.space or {}).items()}
     return [make_search_or_full_trial_spec(study, arm, point, study.seeds_per_point[0]) for arm in study.arms]
 
 
 def list_undefined_evaluations(trial: TrialSpec) -> list[UndefinedEvaluation]:
     """The undefined evaluations of a trial. Those of BN and MBN are known only when the network is built."""
     undefined = []
-    for configuration, estimate in list_planned_rows(trial):
+    for configuration, estimate in list_planned_configurations_and_estimates(trial):
         for batch_size in trial.inference_batch_sizes:
             reason = _find_undefined_reason(trial, configuration, estimate, batch_size)
             if reason is not None:
@@ -129,5 +129,5 @@ def _find_undefined_reason(
                 return f"{statistic}: {BESSEL_UNDEFINED}"
     reads_feature = any(configuration.source_of(statistic).reads_population for statistic in FEATURE_STATISTICS)
     if trial.evaluation.per_slot and reads_feature and m != 1 and batch_size > m:
-        return too_few_slots_reason(m, batch_size)
+        return mini_batch_exceeds_slots_reason(m, batch_size)
     return None

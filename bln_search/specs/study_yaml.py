@@ -28,7 +28,7 @@ def render_study_yaml_with_added_seeds(spec: StudySpec, added: int) -> str:
     return render_study_yaml(spec.model_copy(update={"seeds": seeds}))
 
 
-def render_study_yaml_with_fine_tuning(spec: StudySpec, label: str, configuration: InferenceConfiguration) -> str:
+def render_study_yaml_of_fine_tuned_arm(spec: StudySpec, label: str, configuration: InferenceConfiguration) -> str:
     """The study as a study file with one arm, and the same arm fine-tuned under a configuration.
 
     Args:

@@ -54,7 +54,7 @@ class TrialSpec(SpecSection):
     horizon: int | None = None
 
     @property
-    def is_search_trial(self) -> bool:
+    def is_search_phase_trial(self) -> bool:
         """Does the trial only compare points, before the best one is trained in full?"""
         return self.horizon is not None
 
@@ -77,7 +77,7 @@ class TrialSpec(SpecSection):
     def model_options(self) -> dict[str, Any]:
         """The options of the model for the method of this trial."""
         options = self.model.model_dump(mode="json", exclude={"name"}, exclude_none=True)
-        if self.resolved_task.predicts_tokens:
+        if self.resolved_task.has_prediction_per_token:
             options["per_token"] = True
         if self.model.output_norm is not None:
             options["output_norm"] = self.arm.method in self.model.output_norm
@@ -106,9 +106,13 @@ class TrialSpec(SpecSection):
     @property
     def num_evaluations_per_split(self) -> int:
         """The number of evaluations on each of validation and test."""
-        if self.is_search_trial:
+        if self.is_search_phase_trial:
             return 0
-        return len(list_planned_rows(self)) * len(self.inference_batch_sizes) * len(self.all_condition_names)
+        return (
+            len(list_planned_configurations_and_estimates(self))
+            * len(self.inference_batch_sizes)
+            * len(self.all_condition_names)
+        )
 
     @property
     def point_label(self) -> str:
@@ -159,7 +163,7 @@ def count_planned_trials(study: StudySpec) -> int:
     return 0 if study.samples_points_during_run else points * len(study.seeds_per_point) * len(study.arms)
 
 
-def count_trials_at_most(study: StudySpec) -> int:
+def count_trials_upper_bound(study: StudySpec) -> int:
     """The number of trials that the study has in the end, at most; of a grid or of sampled points, and of best ones."""
     sampled = study.num_sampled_points * len(study.seeds_per_point)
     return count_planned_trials(study) + sampled + study.num_best_point_trials
@@ -252,7 +256,7 @@ def _set_value_at_path(sections: dict[str, Any], path: list[str], value: Any) ->
         section[last] = value
 
 
-def make_boundary_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
+def make_representative_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
     """Trials of every arm at each bound of each dimension; one trial of each arm if the study has no space.
 
     Raises:
@@ -260,7 +264,7 @@ def make_boundary_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
     """
     if study.space is None:
         return tuple(make_full_trial_spec(study, arm, None, study.seeds[0]) for arm in study.arms)
-    count = len(study.arms) * sum(len(dimension.boundary_values) for dimension in study.space.values())
+    count = len(study.arms) * sum(len(dimension.representative_values) for dimension in study.space.values())
     if count > _MAX_BOUNDARY_TRIALS:
         raise SpecError(
             f"study {study.name}", [f"the space has {count} values over all arms: give at most {_MAX_BOUNDARY_TRIALS}"]
@@ -269,14 +273,14 @@ def make_boundary_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
         make_full_trial_spec(study, arm, _boundary_point(study, key, value), study.seeds[0])
         for arm in study.arms
         for key, dimension in study.space.items()
-        for value in dimension.boundary_values
+        for value in dimension.representative_values
     )
 
 
 def _boundary_point(study: StudySpec, key: str, value: Any) -> Point:
     """A point with `value` at `key` and the first bound of every other dimension."""
     return {
-        other: value if other == key else dimension.boundary_values[0]
+        other: value if other == key else dimension.representative_values[0]
         for other, dimension in (study.space or {}).items()
     }
 
@@ -285,14 +289,14 @@ PlannedRow = tuple[InferenceConfiguration, str | None]
 """A configuration and the label of its population estimate; None if it reads no population value."""
 
 
-def list_planned_rows(trial: TrialSpec) -> tuple[PlannedRow, ...]:
+def list_planned_configurations_and_estimates(trial: TrialSpec) -> tuple[PlannedRow, ...]:
     """Configurations × estimates, each followed by its blends.
 
     A configuration that reads no population value has one row, without an estimate. A method without statistics over
     the mini-batch has no blends.
     """
     rows: list[PlannedRow] = []
-    for configuration in trial.arm.evaluated_configurations:
+    for configuration in trial.arm.evaluated_configurations_without_blends:
         for estimate in trial.population_estimates if configuration.uses_population else ():
             rows.append((configuration, estimate))
             rows += [

@@ -40,6 +40,6 @@ class Database:
         """A session that commits when the block ends and rolls back when it fails."""
         return write_session(self.engine)
 
-    def open_plain_connection(self) -> AbstractContextManager[Connection]:
+    def open_core_connection(self) -> AbstractContextManager[Connection]:
         """A plain connection for a small query that runs with every request."""
         return connect(self.engine)

@@ -134,7 +134,7 @@ def read_session(engine: Engine) -> Iterator[Session]:
 
 
 @contextmanager
-def snapshot_connection(engine: Engine) -> Iterator[Connection]:
+def consistent_read_connection(engine: Engine) -> Iterator[Connection]:
     """A connection that reads one consistent state of the whole database; it does not block writers."""
     with _translate_driver_errors(engine), engine.connect() as connection:
         if connection.dialect.name != "sqlite":

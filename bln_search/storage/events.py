@@ -51,10 +51,10 @@ class EventRepository:
         rows = _select_events(study_id, trial_id)
         return self._make_event_records(rows.order_by(EventRow.number.desc()).limit(limit))[::-1]
 
-    def read_last_numbers_and_states(self, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
+    def read_last_event_numbers_and_study_states(self, study_ids: Iterable[int]) -> dict[int, tuple[int, str]]:
         """For each of the studies that exists: the number of its last event, and its state."""
         rows = select(StudyRow.id, StudyRow.last_event, StudyRow.state).where(StudyRow.id.in_([*study_ids]))
-        with self.database.open_plain_connection() as connection:
+        with self.database.open_core_connection() as connection:
             return {row.id: (row.last_event, row.state) for row in connection.execute(rows)}
 
     def _make_event_records(self, rows: Select[EventRow]) -> Sequence[EventRecord]:

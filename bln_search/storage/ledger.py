@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import Engine
 
 from bln_search.storage.backups import BackupRepository
-from bln_search.storage.checkpoints.freeable_files import FreeableFilesRepository
+from bln_search.storage.checkpoints.freeable_files import PrunableFilesRepository
 from bln_search.storage.checkpoints.garbage import GarbageCollector
 from bln_search.storage.checkpoints.repository import CheckpointRepository
 from bln_search.storage.clock import Clock
@@ -17,10 +17,14 @@ from bln_search.storage.events import EventRepository
 from bln_search.storage.exports.jobs import ExportJobQueue
 from bln_search.storage.exports.requests import ExportRepository
 from bln_search.storage.exports.trial_finder import ExportTrialFinder
-from bln_search.storage.listing import PageRepository
-from bln_search.storage.migration import check_schema_revision, create_or_upgrade_tables, find_database_schema_revision
+from bln_search.storage.listing import ListingRepository
+from bln_search.storage.migration import (
+    check_schema_revision_unchanged,
+    create_or_upgrade_tables,
+    find_database_schema_revision,
+)
 from bln_search.storage.monitoring import LedgerMonitor
-from bln_search.storage.optuna_url import make_optuna_url
+from bln_search.storage.optuna_url import prepare_optuna_url
 from bln_search.storage.results.analyses import AnalysisRepository
 from bln_search.storage.results.evaluations import ResultRepository
 from bln_search.storage.results.layer_searches import LayerSearchRepository
@@ -79,12 +83,12 @@ class Ledger:
         self.checkpoints = CheckpointRepository(self.database)
         self.training_states = TrainingStateRepository(self.database)
         self.garbage = GarbageCollector(self.database)
-        self.freeable_files = FreeableFilesRepository(self.database)
+        self.freeable_files = PrunableFilesRepository(self.database)
         self.exports = ExportRepository(self.database)
         self.export_jobs = ExportJobQueue(self.database)
         self.export_trials = ExportTrialFinder(self.database)
         self.events = EventRepository(self.database)
-        self.listing = PageRepository(self.database)
+        self.listing = ListingRepository(self.database)
         self.tokens = TokenRepository(self.database)
         self.share_links = ShareLinkRepository(self.database)
         self.workers = WorkerRepository(self.database)
@@ -103,10 +107,10 @@ class Ledger:
         """The time by the ledger's clock, by which leases expire."""
         return self.database.now()
 
-    def check_schema(self) -> None:
+    def check_schema_unchanged(self) -> None:
         """Raise SchemaChangedError where the database was upgraded since it was opened."""
         with self.database.read_session() as session:
-            check_schema_revision(session)
+            check_schema_revision_unchanged(session)
 
     def find_schema_revision(self) -> str | None:
         """The schema revision of the database; None for an empty one."""
@@ -116,12 +120,12 @@ class Ledger:
         """Create the tables or upgrade them to this version. Raises LedgerError where a newer version wrote them."""
         create_or_upgrade_tables(self.database.engine)
 
-    def make_optuna_storage_url(self) -> str:
+    def prepare_optuna_storage_url(self) -> str:
         """The URL of the database with Optuna's records; in Postgres its schema is created."""
-        return make_optuna_url(self.database.engine)
+        return prepare_optuna_url(self.database.engine)
 
 
-def connect_without_schema_check(url: str) -> Ledger:
+def open_ledger_without_schema_check(url: str) -> Ledger:
     """The ledger in the database at `url`, without a check of its schema. Raises LedgerError for an invalid URL."""
     return Ledger(make_engine(url))
 
@@ -131,10 +135,10 @@ def open_and_upgrade_ledger(url: str) -> Ledger:
 
     Writing raises SchemaChangedError, and writes nothing, once the database was upgraded to another version.
     """
-    ledger = connect_without_schema_check(url)
+    ledger = open_ledger_without_schema_check(url)
     try:
         ledger.upgrade_schema()
-        register_write_check(ledger.database.engine, check_schema_revision)
+        register_write_check(ledger.database.engine, check_schema_revision_unchanged)
     except BaseException:
         ledger.close()
         raise

@@ -34,7 +34,7 @@ def find_database_schema_revision(engine: Engine) -> str | None:
         return _find_schema_revision(session.connection())
 
 
-def check_schema_revision(session: Session) -> None:
+def check_schema_revision_unchanged(session: Session) -> None:
     """Raise SchemaChangedError if the schema of the database was upgraded since it was opened."""
     present = session.scalar(_SELECT_REVISION)
     if present != newest_known_schema_revision():

@@ -13,7 +13,7 @@ from bln_search.storage.engine import read_session, write_session
 SCHEMA = "optuna"
 
 
-def make_optuna_url(engine: Engine) -> str:
+def prepare_optuna_url(engine: Engine) -> str:
     """The URL of a file beside a SQLite ledger, or of a schema in the ledger's Postgres database, which is created.
 
     Raises:

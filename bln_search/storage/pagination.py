@@ -31,7 +31,7 @@ class PageRequest:
     after: Key | None = None
 
 
-def limit_to_page(query: Any, page: PageRequest, sorts: Sorts, tie_breaker: InstrumentedAttribute[int]) -> Any:
+def limit_to_page_plus_one(query: Any, page: PageRequest, sorts: Sorts, tie_breaker: InstrumentedAttribute[int]) -> Any:
     """Restrict a query to a page and one row more, which shows whether another page follows."""
     descending = page.sort.startswith("-")
     first = sorts[page.sort.removeprefix("-")]

@@ -53,7 +53,7 @@ def make_waiting_trial_rows(trials: Sequence[TrialSpec], study_id: int, *, posit
     ]
 
 
-def make_checkpoint_values(record: CheckpointRecord, trial_id: int, now: datetime) -> dict[str, Any]:
+def make_checkpoint_column_values(record: CheckpointRecord, trial_id: int, now: datetime) -> dict[str, Any]:
     """The columns of a checkpoint, without its snapshots."""
     return {
         "trial_id": trial_id,
@@ -69,10 +69,10 @@ def make_checkpoint_values(record: CheckpointRecord, trial_id: int, now: datetim
 
 def make_evaluation_row(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
     """The row of an evaluation, without its outcomes."""
-    return EvaluationRow(**make_evaluation_values(evaluation, checkpoint_id))
+    return EvaluationRow(**make_evaluation_column_values(evaluation, checkpoint_id))
 
 
-def make_evaluation_values(evaluation: Evaluation, checkpoint_id: int) -> dict[str, Any]:
+def make_evaluation_column_values(evaluation: Evaluation, checkpoint_id: int) -> dict[str, Any]:
     """The columns of an evaluation, without its outcomes."""
     return {
         "checkpoint_id": checkpoint_id,
@@ -86,7 +86,7 @@ def make_evaluation_values(evaluation: Evaluation, checkpoint_id: int) -> dict[s
     }
 
 
-def make_snapshot_values(record: CheckpointRecord, checkpoint_id: int) -> list[dict[str, Any]]:
+def make_snapshot_column_values(record: CheckpointRecord, checkpoint_id: int) -> list[dict[str, Any]]:
     """The columns of the snapshots of a checkpoint."""
     return [
         {"checkpoint_id": checkpoint_id, "epoch": snapshot.epoch, "file": snapshot.file, "sha256": snapshot.sha256}
@@ -94,7 +94,7 @@ def make_snapshot_values(record: CheckpointRecord, checkpoint_id: int) -> list[d
     ]
 
 
-def make_probe_values(probe: ProbeResult, checkpoint_id: int) -> dict[str, Any]:
+def make_probe_column_values(probe: ProbeResult, checkpoint_id: int) -> dict[str, Any]:
     """The columns of a probe."""
     return {
         "checkpoint_id": checkpoint_id,

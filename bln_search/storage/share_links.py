@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from sqlalchemy import delete, func, select
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import ShareLinkLimitError, TokenError
+from bln_search.core.errors import ShareLinkLimitError, TokenManagementError
 from bln_search.storage.database import Database
 from bln_search.storage.tables import TokenRow
 from bln_search.storage.tokens import TokenKind, generate_secret, hash_secret, valid_token_conditions
@@ -85,11 +85,11 @@ class ShareLinkRepository:
             return [_make_share_link(row) for row in session.scalars(rows.order_by(TokenRow.id.desc()))]
 
     def revoke(self, study_id: int, link_id: int) -> None:
-        """End a link at once. Raises TokenError if the study has no such link."""
+        """End a link at once. Raises TokenManagementError if the study has no such link."""
         with self.database.write_session() as session:
             row = session.get(TokenRow, link_id)
             if row is None or row.study_id != study_id or row.kind != TokenKind.SHARE:
-                raise TokenError(f"study {study_id} has no link {link_id}")
+                raise TokenManagementError(f"study {study_id} has no link {link_id}")
             row.revoked_at = row.revoked_at or datetime.now(UTC)
 
 

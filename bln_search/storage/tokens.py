@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, or_, select, upda
 from sqlalchemy.orm import Session
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import TokenError
+from bln_search.core.errors import TokenManagementError
 from bln_search.core.names import NAME_PATTERN
 from bln_search.storage.database import Database
 from bln_search.storage.pagination import PageRequest
@@ -100,10 +100,10 @@ class TokenRepository:
             The secret, which cannot be read again, and the record.
 
         Raises:
-            TokenError: the account cannot have that name.
+            TokenManagementError: the account cannot have that name.
         """
         if not re.fullmatch(NAME_PATTERN, account):  # the empty name owns the studies of commands
-            raise TokenError(
+            raise TokenManagementError(
                 f"{account!r} is not a valid account name: use at most 64 of a-z, 0-9, - and _, and start with a "
                 "letter or digit"
             )
@@ -134,7 +134,7 @@ class TokenRepository:
                 return None
         return self.create_token(account, Scope.ADMIN, "first start")[0]
 
-    def start_session(self, bearer: Bearer, duration: timedelta) -> str:
+    def create_sign_in_session(self, bearer: Bearer, duration: timedelta) -> str:
         """Create a session of `bearer` that expires after `duration` or with its token; returns its secret."""
         expires_at = datetime.now(UTC) + duration
         token_expires_at = self.find_token_expiry(bearer.token_id)
@@ -146,7 +146,7 @@ class TokenRepository:
 
     def find_bearer(self, secret: str) -> Bearer | None:
         """The bearer of a secret; None where the secret is unknown, revoked or expired."""
-        with self.database.open_plain_connection() as connection:
+        with self.database.open_core_connection() as connection:
             row = connection.execute(_BEARER, {"sha256": hash_secret(secret), "now": datetime.now(UTC)}).first()
         if row is None:
             return None
@@ -172,7 +172,7 @@ class TokenRepository:
     def filter_valid_token_ids(self, token_ids: Iterable[int]) -> set[int]:
         """The tokens among `token_ids` that are neither revoked nor expired."""
         valid = select(TokenRow.id).where(TokenRow.id.in_(list(token_ids)), *valid_token_conditions(datetime.now(UTC)))
-        with self.database.open_plain_connection() as connection:
+        with self.database.open_core_connection() as connection:
             return set(connection.scalars(valid))
 
     def find_token_expiry(self, token_id: int) -> datetime | None:
@@ -192,12 +192,12 @@ class TokenRepository:
             scope: Scope of the caller, who cannot revoke a token with a wider scope.
 
         Raises:
-            TokenError: the account has no such token.
+            TokenManagementError: the account has no such token.
         """
         with self.database.write_session() as session:
             row = session.get(TokenRow, token_id)
             if row is None or (account is not None and row.account != account) or not scope.allows(Scope(row.scope)):
-                raise TokenError(f"there is no token {token_id} that you may revoke")
+                raise TokenManagementError(f"there is no token {token_id} that you may revoke")
             _revoke_tokens_and_sessions(session, TokenRow.id == token_id)
             _revoke_tokens_and_sessions(session, TokenRow.parent_id == token_id)
 
@@ -212,13 +212,13 @@ class TokenRepository:
             Number of access tokens that were valid and are revoked now.
 
         Raises:
-            TokenError: there is no such account.
+            TokenManagementError: there is no such account.
         """
         scopes = [other.value for other in Scope if scope.allows(other)]
         of_account = (TokenRow.account == account, TokenRow.scope.in_(scopes))
         with self.database.write_session() as session:
             if session.get(AccountRow, account) is None:
-                raise TokenError(f"there is no account {account!r}")
+                raise TokenManagementError(f"there is no account {account!r}")
             valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *valid_token_conditions(datetime.now(UTC)))
             count = session.scalar(select(func.count()).select_from(TokenRow).where(*valid)) or 0
             _revoke_tokens_and_sessions(session, *of_account)

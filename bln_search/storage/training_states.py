@@ -32,9 +32,9 @@ class TrainingStateRepository:
     def list_files(self, study_id: int) -> list[str]:
         """The files that attempts at unfinished trials of a study may have written; they need not exist."""
         with self.database.read_session() as session:
-            return list_training_state_files(session, TrialRow.study_id == study_id)
+            return list_possible_training_state_files(session, TrialRow.study_id == study_id)
 
-    def remove_files(self, study_id: int, store: CheckpointStore) -> None:
+    def remove_files_of_study(self, study_id: int, store: CheckpointStore) -> None:
         """Remove the files of a study. An error of the store is logged; `checkpoints clean` removes them later."""
         try:
             for file in self.list_files(study_id):
@@ -45,10 +45,10 @@ class TrainingStateRepository:
 
 def list_needed_training_state_files(session: Session) -> list[str]:
     """The files from which a trial may resume."""
-    return list_training_state_files(session, StudyRow.state.not_in(_NEVER_RESUMED))
+    return list_possible_training_state_files(session, StudyRow.state.not_in(_NEVER_RESUMED))
 
 
-def list_training_state_files(session: Session, *conditions: ColumnElement[bool]) -> list[str]:
+def list_possible_training_state_files(session: Session, *conditions: ColumnElement[bool]) -> list[str]:
     """The files that attempts at unfinished trials may have written.
 
     Args:

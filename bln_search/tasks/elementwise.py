@@ -18,7 +18,7 @@ def absolute_errors(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.l1_loss(outputs, reshape_targets_like_outputs(targets, outputs), reduction="none")
 
 
-def binary_cross_entropies(outputs: Tensor, targets: Tensor) -> Tensor | tuple[Tensor, Tensor]:
+def score_binary_logits(outputs: Tensor, targets: Tensor) -> Tensor | tuple[Tensor, Tensor]:
     """Return the cross-entropy of logits in nats; with correctness if an example has one logit."""
     aligned = reshape_targets_like_outputs(targets, outputs)
     losses = F.binary_cross_entropy_with_logits(outputs, aligned, reduction="none")

@@ -10,7 +10,7 @@ from bln_search.core.tasks import NO_CLASS
 from bln_search.tasks.elementwise import reshape_targets_like_outputs
 
 
-def multi_label_cross_entropy(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def multi_label_cross_entropy_and_correctness(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean binary cross-entropy over the labels in nats, and whether all labels are right.
 
     Args:
@@ -25,7 +25,7 @@ def multi_label_cross_entropy(outputs: Tensor, targets: Tensor) -> tuple[Tensor,
     return losses.flatten(1).mean(1), ((outputs > 0) == (aligned > 0)).flatten(1).all(1)
 
 
-def token_cross_entropy(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def score_token_outputs(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean cross-entropy over the tokens that have a class in nats, and False for every text.
 
     A text none of whose tokens has a class has the loss 0.

@@ -90,7 +90,7 @@ class MeanAbsoluteError:
         return float(self._sum) / self._n if self._n else math.nan
 
 
-class F1Score:
+class MultiLabelF1Score:
     """F1 score, 2·TP / (2·TP + FP + FN), of the labels of a multi-label task: a label is predicted by a logit above 0.
 
     Args:
@@ -120,7 +120,7 @@ class F1Score:
         return _f1(self._hits, self._predicted_and_true, macro=self._macro)
 
 
-class TokenF1Score:
+class TokenMacroF1Score:
     """Mean over classes of the F1 score of tokens that have a class; the most probable class is predicted.
 
     Classes that are neither a target nor predicted do not count, as in scikit-learn.

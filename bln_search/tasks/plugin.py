@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.task_plugin import TaskPlugin, load_reference, load_task_plugin
+from bln_search.core.task_plugin import TaskPlugin, load_task_plugin, load_task_plugin_part
 from bln_search.tasks.metrics import StreamingMetric
 from bln_search.tasks.score import Score
 
@@ -23,7 +23,7 @@ def load_plugin_score(name: str, plugin: TaskPlugin) -> Score:
     Raises:
         ModelError: it cannot be loaded. The returned score raises it if the plugin's fails or returns other shapes.
     """
-    score = load_reference(name, "score", plugin.score)
+    score = load_task_plugin_part(name, "score", plugin.score)
 
     def checked_score(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         try:
@@ -53,7 +53,7 @@ def make_plugin_metrics(name: str) -> dict[str, StreamingMetric]:
     for description, reference in load_task_plugin(name).metrics.items():
         part = f"metric {description.name}"
         try:
-            metric = load_reference(name, part, reference)()
+            metric = load_task_plugin_part(name, part, reference)()
             missing = [method for method in _METHODS if not callable(getattr(metric, method, None))]
             if missing:
                 raise TypeError(f"{type(metric).__name__} has no method {missing[0]}")  # noqa: TRY301 - one handler
@@ -80,7 +80,7 @@ def check_plugin_targets(name: str, targets: Mapping[str, Tensor], outputs: int)
     load_plugin_score(name, plugin)
     if plugin.check_labels is None:
         return
-    check = load_reference(name, "check of labels", plugin.check_labels)
+    check = load_task_plugin_part(name, "check of labels", plugin.check_labels)
     for split, of_split in targets.items():
         try:
             problem = check(of_split, outputs)

@@ -26,7 +26,7 @@ def cosine_similarity(first: Tensor, second: Tensor) -> Tensor:
     return F.cosine_similarity(first, second, -1)
 
 
-def order_similarity(first: Tensor, second: Tensor) -> Tensor:
+def order_embedding_similarity(first: Tensor, second: Tensor) -> Tensor:
     """Return −‖max(0, second − first)‖² of embeddings (..., d), (...).
 
     It is 0 where no coordinate of the second embedding, of the more general part, exceeds that of the first.
@@ -37,7 +37,7 @@ def order_similarity(first: Tensor, second: Tensor) -> Tensor:
 
 _SIMILARITIES: Mapping[Similarity, Callable[[Tensor, Tensor], Tensor]] = {
     Similarity.COSINE: cosine_similarity,
-    Similarity.ORDER: order_similarity,
+    Similarity.ORDER: order_embedding_similarity,
 }
 
 
@@ -77,7 +77,7 @@ class RetrievalScore(ContrastiveScore):
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the distance of the two embeddings of each example, −s(a_i, b_i), and False."""
-        first, second = split_embeddings(outputs, targets)
+        first, second = unpack_embedding_pairs(outputs, targets)
         distances = -_SIMILARITIES[self.similarity](first, second)
         return distances, torch.zeros_like(distances, dtype=torch.bool)
 
@@ -89,15 +89,17 @@ class RetrievalScore(ContrastiveScore):
             targets: labels, (n,); examples with the same label match each other.
         """
         losses = []
-        for seconds, firsts in zip(*self.iter_comparisons(outputs, targets), strict=True):
+        for seconds, firsts in zip(*self.iter_similarities_in_both_directions(outputs, targets), strict=True):
             count = seconds.is_other.sum(1).clamp_min(1)
             losses.append((self._sum_hinges(seconds) + self._sum_hinges(firsts)) / count)
         joined = torch.cat(losses)
         return joined, torch.zeros_like(joined, dtype=torch.bool)
 
-    def iter_comparisons(self, outputs: Tensor, targets: Tensor) -> tuple[Iterator[Comparison], Iterator[Comparison]]:
+    def iter_similarities_in_both_directions(
+        self, outputs: Tensor, targets: Tensor
+    ) -> tuple[Iterator[Comparison], Iterator[Comparison]]:
         """Return comparisons of the first embeddings with all second ones, and the other way round, by chunks."""
-        first, second = split_embeddings(outputs, targets)
+        first, second = unpack_embedding_pairs(outputs, targets)
         similarity = _SIMILARITIES[self.similarity]
         own = similarity(first, second).unsqueeze(1)
         size = max(1, _LARGEST_CHUNK // (len(first) * first.shape[1]))
@@ -146,7 +148,9 @@ class RetrievalMetrics:
         """Return the metrics by name; NaN without examples or with embeddings that are not finite."""
         if not self._outputs:
             return {}
-        comparisons = self._score.iter_comparisons(torch.cat(self._outputs), torch.cat(self._targets))
+        comparisons = self._score.iter_similarities_in_both_directions(
+            torch.cat(self._outputs), torch.cat(self._targets)
+        )
         values = {}
         for direction, chunks in zip(RetrievalDirection, comparisons, strict=True):
             ranks = torch.cat([_ranks(chunk) for chunk in chunks])
@@ -158,7 +162,7 @@ class RetrievalMetrics:
         return values
 
 
-def split_embeddings(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+def unpack_embedding_pairs(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
     """Return the first and the second embedding of each example, (n, d).
 
     Raises:

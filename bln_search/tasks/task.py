@@ -14,7 +14,7 @@ from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from bln_search.tasks.density import negative_log_likelihood
 from bln_search.tasks.elementwise import absolute_errors, squared_errors
-from bln_search.tasks.labels import multi_label_cross_entropy, token_cross_entropy
+from bln_search.tasks.labels import multi_label_cross_entropy_and_correctness, score_token_outputs
 from bln_search.tasks.plugin import load_plugin_score
 from bln_search.tasks.retrieval import make_retrieval_score
 from bln_search.tasks.score import ContrastiveScore, Score
@@ -119,9 +119,9 @@ def _without_correctness(losses: Tensor) -> tuple[Tensor, Tensor]:
 
 
 _SCORES: Mapping[TaskName, Score] = {
-    TaskName.MULTI_LABEL: multi_label_cross_entropy,
-    TaskName.TOKEN_CLASSIFICATION: token_cross_entropy,
-    TaskName.LANGUAGE_MODEL: token_cross_entropy,
+    TaskName.MULTI_LABEL: multi_label_cross_entropy_and_correctness,
+    TaskName.TOKEN_CLASSIFICATION: score_token_outputs,
+    TaskName.LANGUAGE_MODEL: score_token_outputs,
     TaskName.DENSITY: negative_log_likelihood,
 }
 

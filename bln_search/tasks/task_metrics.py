@@ -23,20 +23,20 @@ from bln_search.core.tasks import TaskName
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks.metrics import (
     BitsPerDimension,
-    F1Score,
     MeanAbsoluteError,
+    MultiLabelF1Score,
     Perplexity,
     R2Score,
     StreamingMetric,
     TokenAccuracy,
-    TokenF1Score,
+    TokenMacroF1Score,
 )
 from bln_search.tasks.plugin import make_plugin_metrics
 from bln_search.tasks.retrieval import RetrievalMetrics, make_retrieval_score
 
 
 @dataclass(frozen=True)
-class DataScale:
+class DimensionsAndTargetDeviation:
     """What metrics need to know of the data.
 
     Attributes:
@@ -48,10 +48,10 @@ class DataScale:
     target_deviation: NDArray[float64] | None = None
 
 
-MetricFactory = Callable[[DataScale], StreamingMetric]
+MetricFactory = Callable[[DimensionsAndTargetDeviation], StreamingMetric]
 
 
-def make_metrics(spec: TaskSpec, scale: DataScale) -> dict[str, StreamingMetric]:
+def make_metrics(spec: TaskSpec, scale: DimensionsAndTargetDeviation) -> dict[str, StreamingMetric]:
     """Return new objects for the metrics of a task, by name; one of several metrics by the name of the task."""
     task = spec.built_in_name
     if task is None:
@@ -61,15 +61,18 @@ def make_metrics(spec: TaskSpec, scale: DataScale) -> dict[str, StreamingMetric]
     return {description.name: make(scale) for description, make in _METRICS.get(task, {}).items()}
 
 
-def _make_mean_absolute_error(scale: DataScale) -> StreamingMetric:
+def _make_mean_absolute_error(scale: DimensionsAndTargetDeviation) -> StreamingMetric:
     deviation = scale.target_deviation
     return MeanAbsoluteError(None if deviation is None else torch.from_numpy(deviation))
 
 
 _METRICS: Mapping[TaskName, Mapping[MetricDescription, MetricFactory]] = {
     TaskName.REGRESSION: {R2: lambda _: R2Score(), MEAN_ABSOLUTE_ERROR: _make_mean_absolute_error},
-    TaskName.MULTI_LABEL: {MACRO_F1: lambda _: F1Score(macro=True), MICRO_F1: lambda _: F1Score(macro=False)},
-    TaskName.TOKEN_CLASSIFICATION: {TOKEN_ACCURACY: lambda _: TokenAccuracy(), MACRO_F1: lambda _: TokenF1Score()},
+    TaskName.MULTI_LABEL: {
+        MACRO_F1: lambda _: MultiLabelF1Score(macro=True),
+        MICRO_F1: lambda _: MultiLabelF1Score(macro=False),
+    },
+    TaskName.TOKEN_CLASSIFICATION: {TOKEN_ACCURACY: lambda _: TokenAccuracy(), MACRO_F1: lambda _: TokenMacroF1Score()},
     TaskName.LANGUAGE_MODEL: {PERPLEXITY: lambda _: Perplexity(), TOKEN_ACCURACY: lambda _: TokenAccuracy()},
     TaskName.DENSITY: {BITS_PER_DIMENSION: lambda scale: BitsPerDimension(scale.dimensions)},
 }

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.data.input_shape import InputShape, require_one_tensor
+from bln_search.data.input_shape import InputShape, require_single_tensor_for_purpose
 from bln_search.data.lazy_images import Examples, LazyImages
 from bln_search.data.transfer import copy_to_device
 from bln_search.specs.sections.training import AugmentationSpec
@@ -48,7 +48,7 @@ class Augmentation:
             ModelError: random parts are resized while images are decoded, and these already are.
         """
         if not self.spec.resized_crop:
-            return self(require_one_tensor(inputs[index], "augmentation"))
+            return self(require_single_tensor_for_purpose(inputs[index], "augmentation"))
         if isinstance(inputs, LazyImages):
             return inputs.read_random_crops(index, self.generator, flip=self.spec.flip)
         raise ModelError("training.augmentation.resized_crop is for image files such as imagenet: use crop")

@@ -49,7 +49,7 @@ def write_checkpoint(
     return name, sha256
 
 
-def read_checkpoint(
+def read_checkpoint_weights_and_moments(
     store: CheckpointStore, name: str, sha256: str
 ) -> tuple[dict[str, Tensor], dict[str, dict[str, LayerMoments]]]:
     """Read weights and moments from a checkpoint.
@@ -92,7 +92,7 @@ def read_checkpoint(
     return weights, moments
 
 
-def list_weights_and_buffers(network: nn.Module) -> dict[str, Tensor]:
+def weights_and_buffers_by_name(network: nn.Module) -> dict[str, Tensor]:
     """Return parameters and persistent buffers (such as running statistics of torch's BatchNorm) by name.
 
     Of the buffers of this package's normalization layers only `weight_buffers` are included: the others hold
@@ -109,7 +109,7 @@ def list_weights_and_buffers(network: nn.Module) -> dict[str, Tensor]:
     return weights
 
 
-def copy_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def clone_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return copies of the weights, which further training does not change."""
     return {name: value.detach().clone() for name, value in weights.items()}
 
@@ -117,14 +117,14 @@ def copy_weights(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
 @contextmanager
 def restore_weights_on_exit(network: nn.Module) -> Iterator[None]:
     """Restore the present weights of `network` at the end of this context."""
-    weights = copy_weights(list_weights_and_buffers(network))
+    weights = clone_weights(weights_and_buffers_by_name(network))
     try:
         yield
     finally:
-        load_weights(network, weights)
+        copy_weights_into_network(network, weights)
 
 
-def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
+def copy_weights_into_network(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
     """Copy `weights` into `network`.
 
     Args:
@@ -135,7 +135,7 @@ def load_weights(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
         DataError: the names differ.
     """
     _allocate_dynamic_buffers(network, weights)
-    targets = list_weights_and_buffers(network)
+    targets = weights_and_buffers_by_name(network)
     if targets.keys() != weights.keys():
         different = sorted(targets.keys() ^ weights.keys())
         raise DataError(f"the checkpoint was written by another network: only one of the two has {different[0]}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from bln_search.core.enums import PopulationRefresh
-from bln_search.norms.network.layers import find_norms, use_configured_sources_in_training
+from bln_search.norms.network.layers import get_norms_by_name, use_configured_sources_in_training
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FineTuningEpoch:
     training_loss: float
 
 
-class FineTuning:
+class FineTuningRun:
     """Trains a network whose layers are configured, epoch by epoch, under their configurations.
 
     Args:
@@ -63,7 +63,7 @@ class FineTuning:
     ) -> None:
         self.network, self.mini_batches, self.loss, self.optimizer = network, mini_batches, loss, optimizer
         self.number_of_epochs, self.refresh, self.estimate = epochs, refresh, estimate
-        self.layers = find_norms(network)
+        self.layers = get_norms_by_name(network)
         self.diverged: str | None = None
 
     def train_epochs(self) -> Iterator[FineTuningEpoch]:

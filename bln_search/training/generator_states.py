@@ -13,7 +13,7 @@ from torch import Tensor
 _CPU, _CUDA = "cpu", "cuda"
 
 
-def read_global_generators(device: torch.device) -> dict[str, Tensor]:
+def read_global_generator_states(device: torch.device) -> dict[str, Tensor]:
     """Return the states of the generators that a training on `device` draws from, by kind of device."""
     states = {_CPU: torch.get_rng_state()}
     if device.type == _CUDA:
@@ -21,8 +21,8 @@ def read_global_generators(device: torch.device) -> dict[str, Tensor]:
     return states
 
 
-def restore_global_generators(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Restore the states that `read_global_generators` returned."""
+def restore_global_generator_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Restore the states that `read_global_generator_states` returned."""
     torch.set_rng_state(states[_CPU])
     if device.type == _CUDA:
         torch.cuda.set_rng_state(states[_CUDA], device)

@@ -7,10 +7,10 @@ from torch import nn
 
 from bln_search.core.enums import Split
 from bln_search.core.method import Method
-from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.lazy_images import LazyImages
 from bln_search.data.prepared import PreparedData
-from bln_search.models.analytic import set_input_moments
+from bln_search.models.analytic import set_ap2_input_moments
 from bln_search.norms import Normalization
 from bln_search.norms.analytic.moments import MeanVariance
 from bln_search.specs.sections.training import AugmentationSpec, TrainingSpec
@@ -34,7 +34,9 @@ def measure_training_input_moments(
     inputs = data.splits[Split.TRAIN][0]
     if isinstance(inputs, LazyImages):
         return None
-    sample = require_one_tensor(inputs[:: -(-len(inputs) // _MOST_EXAMPLES)], "the propagation of moments")
+    sample = require_single_tensor_for_purpose(
+        inputs[:: -(-len(inputs) // _MOST_EXAMPLES)], "the propagation of moments"
+    )
     if augmentation is not None:
         sample = Augmentation(augmentation, data.input_shape, torch.Generator().manual_seed(0))(sample)
     sample = sample.double()
@@ -52,4 +54,4 @@ def set_measured_input_moments(network: nn.Module, data: PreparedData, spec: Tra
     if any(isinstance(module, Normalization) and module.method is Method.AP2 for module in network.modules()):
         moments = measure_training_input_moments(data, spec.augmentation)
         if moments is not None:
-            set_input_moments(network, *moments)
+            set_ap2_input_moments(network, *moments)

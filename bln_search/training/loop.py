@@ -19,13 +19,13 @@ from bln_search.data.lazy_images import Examples
 from bln_search.data.prepared import PreparedData
 from bln_search.data.transfer import copy_to_device
 from bln_search.norms import Normalization
-from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, attach_accumulators
+from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, use_moment_accumulators
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
     compute_populations_of_layers,
-    find_norms,
-    set_history_recording,
+    get_norms_by_name,
     use_fused_kernels,
+    use_history_recording,
 )
 from bln_search.norms.statistics import select_layer_population
 from bln_search.specs.sections.arm import ArmSpec
@@ -33,7 +33,7 @@ from bln_search.specs.sections.training import BatchOrder, TrainingSpec
 from bln_search.specs.trial import TrialSpec
 from bln_search.tasks.task import CLASSIFICATION, Task, make_task
 from bln_search.training.augmentation import Augmentation
-from bln_search.training.checkpoint import copy_weights, list_weights_and_buffers, load_weights
+from bln_search.training.checkpoint import clone_weights, copy_weights_into_network, weights_and_buffers_by_name
 from bln_search.training.epoch_progress import EpochProgress
 from bln_search.training.initialization import initialize_for_training_run
 from bln_search.training.input_moments import set_measured_input_moments
@@ -46,7 +46,7 @@ from bln_search.training.validation import measure_loss_and_accuracy
 
 
 @dataclass(frozen=True)
-class PendingEpoch:
+class EpochToTrain:
     """The epoch that a run trains next. Who receives it may train its steps, see `training.stacked`.
 
     Attributes:
@@ -92,7 +92,7 @@ class TrainingRun:
         self.epochs = spec.epochs if horizon is None else horizon
         self.estimates = tuple(estimate for estimate in estimates if estimate.is_available_in_training)
         self.correction = correction
-        self.layers = find_norms(network)
+        self.layers = get_norms_by_name(network)
         self.forward = TrainingForward(network, spec)
         self.generator = torch.Generator().manual_seed(seed)
         set_measured_input_moments(network, data, spec)
@@ -148,23 +148,23 @@ class TrainingRun:
         After the last epoch the network has the weights of the kept epoch. A run whose state was restored continues
         with the step after it, and yields no record of earlier epochs.
         """
-        with closing(self.train_announced_epochs()) as epochs:
+        with closing(self.train_epochs_announcing_each()) as epochs:
             for epoch in epochs:
                 if isinstance(epoch, EpochRecord):
                     yield epoch
 
-    def train_announced_epochs(self) -> Generator[PendingEpoch | EpochRecord, None, None]:
+    def train_epochs_announcing_each(self) -> Generator[EpochToTrain | EpochRecord, None, None]:
         """As `train_epochs`, and yield before each epoch that it is trained next."""
         inputs, targets = self.data.splits[Split.TRAIN]
-        with attach_accumulators(self.moving):
+        with use_moment_accumulators(self.moving):
             for epoch in range(len(self.result.epochs) + 1, self.epochs + 1):
-                yield PendingEpoch(self)
+                yield EpochToTrain(self)
                 record = self._train_epoch(epoch, inputs, targets)
                 if record is None:
                     return
                 self.progress = self._begin_epoch()
                 yield record
-        load_weights(self.network, self.result.weights)
+        copy_weights_into_network(self.network, self.result.weights)
 
     def draw_order_of_epoch(self) -> Tensor:
         """Return the numbers of the examples of the present epoch, in the order in which it reads them."""
@@ -196,7 +196,7 @@ class TrainingRun:
         collected = {PopulationEstimate.MOVING: self.moving, PopulationEstimate.EPOCH: progress.accumulators}
         accumulators = {str(name): collected[name] for name in collected if name in self.estimates}
         with (
-            attach_accumulators(progress.accumulators),
+            use_moment_accumulators(progress.accumulators),
             use_training_precision(self.spec.precision),
             use_fused_kernels(self.layers.values(), self.spec.fused_norms),
         ):
@@ -256,7 +256,7 @@ class TrainingRun:
 
         With double forward, the layers' history records a second forward pass after the step instead of the first.
         """
-        with set_history_recording(self.layers.values(), not self.arm.double_forward):
+        with use_history_recording(self.layers.values(), not self.arm.double_forward):
             outputs = self.forward(x)
         loss = self.task.mean_loss(outputs, y)
         self.optimizer.zero_grad()
@@ -309,7 +309,7 @@ class TrainingRun:
         is_better = record.validation_loss < self.result.kept_validation_loss
         keeps_last = self.spec.checkpoint is CheckpointRule.LAST
         if is_better or keeps_last or not self.result.weights:
-            self.result.weights = copy_weights(list_weights_and_buffers(self.network))
+            self.result.weights = clone_weights(weights_and_buffers_by_name(self.network))
             self.result.moments = moments
             self.result.kept_epoch = record.epoch
             self.result.kept_validation_loss = record.validation_loss

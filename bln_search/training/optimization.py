@@ -6,13 +6,13 @@ import torch
 from torch import nn
 
 from bln_search.specs.sections.training import TrainingSpec
-from bln_search.training.sparse_adam import EPSILON, SparseRowAdam, has_sparse_embedding
+from bln_search.training.sparse_adam import EPSILON, SparseRowAdam, has_embedding_for_sparse_gradients
 
 
 def make_optimizer(network: nn.Module, spec: TrainingSpec) -> torch.optim.Optimizer:
     """Return Adam (with torch's defaults) or SGD for all parameters, as fused kernels."""
     epsilon = spec.epsilon or EPSILON
-    if spec.optimizer == "adam" and not spec.weight_decay and has_sparse_embedding(network):
+    if spec.optimizer == "adam" and not spec.weight_decay and has_embedding_for_sparse_gradients(network):
         return SparseRowAdam(network, spec.learning_rate, epsilon)
     if spec.optimizer == "adam":
         return torch.optim.Adam(

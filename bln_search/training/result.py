@@ -20,7 +20,7 @@ class TrainingResult:
 
     Attributes:
         epochs: a record of each epoch.
-        weights: of the kept epoch, see `list_weights_and_buffers`.
+        weights: of the kept epoch, see `weights_and_buffers_by_name`.
         moments: population estimates collected in training, at the end of the kept epoch.
         kept_epoch: the epoch of the weights, counted from 1.
         kept_validation_loss: validation loss of that epoch, in nats.
@@ -44,7 +44,7 @@ def collect_training_moments(
         layers: of the network, by name.
         accumulators: of each estimate.
     """
-    histories = {name: layer.estimates_from_history() for name, layer in layers.items()}
+    histories = {name: layer.moments_by_estimate_from_history() for name, layer in layers.items()}
     own_estimates = {
         str(estimate): {name: history[estimate] for name, history in histories.items() if estimate in history}
         for estimate in PopulationEstimate

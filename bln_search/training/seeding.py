@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import torch
 
-from bln_search.norms.precision import disable_reduced_precision
+from bln_search.norms.precision import use_full_float32_precision
 
 
 @contextmanager
@@ -32,7 +32,7 @@ def reproducible_torch(seed: int, *, threads: int | None = None) -> Iterator[Non
     if threads is not None:
         torch.set_num_threads(threads)
     try:
-        with disable_reduced_precision():  # no TF32 on a GPU
+        with use_full_float32_precision():  # no TF32 on a GPU
             yield
     finally:
         torch.set_deterministic_debug_mode(debug_mode)

@@ -138,7 +138,7 @@ class _SparseParameterState:
             self.last_update_step[self.active_rows] = step
 
 
-def has_sparse_embedding(network: nn.Module) -> bool:
+def has_embedding_for_sparse_gradients(network: nn.Module) -> bool:
     """Return whether the network has an embedding with sparse gradients."""
     return any(_supports_sparse_gradient(module) for module in network.modules())
 

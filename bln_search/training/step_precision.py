@@ -27,7 +27,7 @@ def use_training_precision(precision: TrainingPrecision) -> Iterator[None]:
         yield
 
 
-def read_effective_precision(precision: TrainingPrecision) -> str:
+def describe_training_precision(precision: TrainingPrecision) -> str:
     """What training with this precision sets, for the provenance: the flags by kind of operation, and autocast."""
     with use_training_precision(precision):
         flags = ", ".join(f"{name} {value}" for name, value in read_precision_flags().items())

@@ -29,7 +29,7 @@ _EPOCHS = 1_000_000
 
 
 @dataclass(frozen=True)
-class Stopwatch:
+class DeviceSynchronizedClock:
     """Seconds of a monotonic clock, after everything that was started on the device has ended.
 
     Attributes:
@@ -46,7 +46,7 @@ class Stopwatch:
             torch.cuda.synchronize(self.device)
         return self.clock()
 
-    def time_repetitions(self, seconds: float) -> TimedRepetitions:
+    def begin_timed_repetitions(self, seconds: float) -> TimedRepetitions:
         """Return durations that are measured from now on, for this number of seconds."""
         return TimedRepetitions(self, self.read_seconds() + seconds)
 
@@ -61,11 +61,11 @@ class TimedRepetitions:
         seconds: the durations so far, without the first ones that are not counted.
     """
 
-    stopwatch: Stopwatch
+    stopwatch: DeviceSynchronizedClock
     end: float
     _readings: list[float] = field(default_factory=list)
 
-    def begin_repetition(self) -> bool:
+    def begin_repetition_unless_time_is_over(self) -> bool:
         """Begin a repetition, and end the one before. Returns False where the time has ended."""
         self._readings.append(self.stopwatch.read_seconds())
         return len(self._readings) < 2 or self._readings[-1] < self.end
@@ -91,15 +91,20 @@ class TimedTraining(TrainingRun):
     """
 
     def __init__(
-        self, *arguments: Any, stopwatch: Stopwatch, step_seconds: float, validation_seconds: float, **options: Any
+        self,
+        *arguments: Any,
+        stopwatch: DeviceSynchronizedClock,
+        step_seconds: float,
+        validation_seconds: float,
+        **options: Any,
     ) -> None:
         super().__init__(*arguments, **options)
         self.spec = self.spec.model_copy(update={"learning_rate": _LEARNING_RATE, "epochs": _EPOCHS})
         self.schedules = StepSchedules(self.spec, self.arm, self.steps)
         self._stopwatch, self._budgets = stopwatch, (step_seconds, validation_seconds)
-        self._steps, self._validations = stopwatch.time_repetitions(0), stopwatch.time_repetitions(0)
+        self._steps, self._validations = stopwatch.begin_timed_repetitions(0), stopwatch.begin_timed_repetitions(0)
 
-    def measure_step_and_validation_seconds(self) -> tuple[list[float], list[float]]:
+    def measure_seconds_of_each_step_and_validation(self) -> tuple[list[float], list[float]]:
         """Return the seconds of training steps, and of validations of all examples of the validation split.
 
         Raises:
@@ -112,19 +117,19 @@ class TimedTraining(TrainingRun):
         return self._steps.counted_seconds, self._validations.counted_seconds
 
     def _iter_batch_indices(self) -> Iterator[Tensor]:
-        self._steps = self._stopwatch.time_repetitions(self._budgets[0])
+        self._steps = self._stopwatch.begin_timed_repetitions(self._budgets[0])
         while True:
             for index in super()._iter_batch_indices():
-                if not self._steps.begin_repetition():
+                if not self._steps.begin_repetition_unless_time_is_over():
                     return
                 yield index
 
     def _measure_loss_and_accuracy(self, moments: MomentsByEstimate, split: Split) -> tuple[float, float | None]:
-        self._validations = self._stopwatch.time_repetitions(self._budgets[1])
+        self._validations = self._stopwatch.begin_timed_repetitions(self._budgets[1])
         result: tuple[float, float | None] = 0.0, 0.0
         for _ in range(_MAX_VALIDATIONS):
-            if not self._validations.begin_repetition():
+            if not self._validations.begin_repetition_unless_time_is_over():
                 return result
             result = super()._measure_loss_and_accuracy(moments, split)
-        self._validations.begin_repetition()
+        self._validations.begin_repetition_unless_time_is_over()
         return result

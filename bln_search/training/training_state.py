@@ -20,7 +20,7 @@ from bln_search.norms.moment_collection import (
     flatten_moments_to_tensors,
     restore_moments_from_tensors,
 )
-from bln_search.training.generator_states import read_global_generators, restore_global_generators
+from bln_search.training.generator_states import read_global_generator_states, restore_global_generator_states
 from bln_search.training.loop import TrainingRun
 
 _SEPARATOR = "|"
@@ -49,11 +49,11 @@ class TrainingState:
         return tuple(EpochRecord(**record) for record in self.numbers["epochs"])
 
 
-def capture_training_state(run: TrainingRun) -> TrainingState:
+def collect_training_state(run: TrainingRun) -> TrainingState:
     """Return the state of a run between two steps, or after an epoch. Its tensors may share memory with the run."""
     result, progress = run.result, run.progress
     tensors: dict[str, Tensor] = {"generator": run.generator.get_state()}
-    _add(tensors, "global generator", read_global_generators(_device_of(run)))
+    _add(tensors, "global generator", read_global_generator_states(_device_of(run)))
     _add(tensors, "network", run.network.state_dict())
     optimizer = run.optimizer.state_dict()
     for part in ("state", "tables"):
@@ -112,7 +112,7 @@ def restore_training_state(run: TrainingRun, state: TrainingState) -> None:
     if steps:
         run.set_scheduled_values(steps - 1)
     run.generator.set_state(state.tensors["generator"])
-    restore_global_generators(state.select_tensors("global generator"), device)
+    restore_global_generator_states(state.select_tensors("global generator"), device)
 
 
 def _restore_optimizer(optimizer: torch.optim.Optimizer, state: TrainingState) -> None:

@@ -10,9 +10,9 @@ from bln_search.data.inputs import Inputs, map_tensors
 from bln_search.data.lazy_images import Examples
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
-    EnumerationPlan,
     InferenceRow,
     Populations,
+    RowBatchingPlan,
     remove_row_tag,
     tag_with_rows,
 )
@@ -48,7 +48,7 @@ def measure_loss_and_accuracy(
         populations: population values of each layer under each estimate.
     """
     network.eval()
-    plan = EnumerationPlan((InferenceRow(configuration, estimate),), populations)
+    plan = RowBatchingPlan((InferenceRow(configuration, estimate),), populations)
     num_examples = len(inputs) // batch_size * batch_size
     step = max(1, _EXAMPLES_AT_ONCE // batch_size) * batch_size
     losses = _LossSum(task, inputs.device)

@@ -13,7 +13,7 @@ from bln_search.storage.ledger import Ledger
 _Points = Sequence[Sequence[SampledTrial]]
 
 
-class BestPointTrials:
+class BestPointTrialCreator:
     """Adds the full trainings of the best point of each arm to the ledger, once; none unless the study wants them.
 
     The ledger is the only state: an arm that has a full training is done. The best point is the one of the lowest
@@ -22,16 +22,16 @@ class BestPointTrials:
     Args:
         ledger: Ledger with the study.
         study: The study.
-        has_all_points: Whether an arm has all points of its search; their trials may still be open.
+        has_all_points_of_arm: Whether an arm has all points of its search; their trials may still be open.
     """
 
-    def __init__(self, ledger: Ledger, study: StudyRecord, has_all_points: Callable[[str], bool]) -> None:
+    def __init__(self, ledger: Ledger, study: StudyRecord, has_all_points_of_arm: Callable[[str], bool]) -> None:
         self.ledger, self.study_id, self.spec = ledger, study.id, study.spec
-        self.has_all_points = has_all_points
+        self.has_all_points_of_arm = has_all_points_of_arm
         self._open_arms: set[str] = set()
         self._has_news = True
         if self.spec.trains_best_points_after_search:
-            done = {trial.arm for trial in ledger.trials.list_trials(study.id) if not trial.is_search_trial}
+            done = {trial.arm for trial in ledger.trials.list_trials(study.id) if not trial.is_search_phase_trial}
             self._open_arms = {arm.label for arm in self.spec.arms} - done
 
     @property
@@ -42,7 +42,7 @@ class BestPointTrials:
     @property
     def is_exhausted(self) -> bool:
         """Whether no best point will be added in this run."""
-        return not any(self.has_all_points(arm) for arm in self._open_arms)
+        return not any(self.has_all_points_of_arm(arm) for arm in self._open_arms)
 
     def note_trial_end(self) -> None:
         """A trial has ended, so that the search of an arm may have ended too."""
@@ -52,8 +52,8 @@ class BestPointTrials:
         """The trials of the best point of an arm whose search has ended now; empty where there is none."""
         if not self._has_news or not self._open_arms:
             return []
-        points = self.ledger.trials.list_sampled_trials_by_point(self.study_id)
-        for arm in sorted(filter(self.has_all_points, self._open_arms)):
+        points = self.ledger.trials.list_sampled_trials_grouped_by_point(self.study_id)
+        for arm in sorted(filter(self.has_all_points_of_arm, self._open_arms)):
             trials = self._add_trials_of_best_point(arm, [trials for trials in points if trials[0].trial.arm == arm])
             if trials:
                 return trials
@@ -70,7 +70,7 @@ class BestPointTrials:
         values = [outcome.values[0] for outcome in outcomes if outcome is not None and outcome.values is not None]
         if not values:
             reason = "no point has a finished trial, so there is no best point to train"
-            self.ledger.studies.record_incomplete_search(self.study_id, label, reason)
+            self.ledger.studies.record_arm_search_with_too_few_points(self.study_id, label, reason)
             return []
         best = next(
             trials

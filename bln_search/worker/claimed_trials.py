@@ -12,7 +12,7 @@ _MAX_CLAIMS = 100
 """Trials that one transaction claims at most."""
 
 
-class ClaimedTrials:
+class TrialClaimBuffer:
     """Claims as many trials in one transaction as the executor is expected to start next.
 
     That is at most the number that it can run besides those that run. It is the number of trials that ended since the
@@ -47,7 +47,7 @@ class ClaimedTrials:
         """A trial ended, so that another one may start."""
         self._ended += 1
 
-    def note_tick(self) -> None:
+    def note_no_more_trials_can_start(self) -> None:
         """The executor has started all trials that it can start now."""
         self._started = 0
 

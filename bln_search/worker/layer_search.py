@@ -13,13 +13,13 @@ from bln_search.core.errors import DataError, ModelError, TrialProcessLostError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
-from bln_search.execution.device_process import adapt_to_this_process
-from bln_search.execution.devices import choose_first_device, is_gpu
+from bln_search.execution.device_process import use_environment_in_this_process
+from bln_search.execution.devices import choose_first_device_name, is_gpu
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
-from bln_search.search.layers.trial_search import search_layers_for_seconds, search_layers_of_trial
+from bln_search.search.layers.trial_search import search_layers_of_trial, search_layers_within_time_slice
 from bln_search.specs.records import TrialRecord
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
 
@@ -43,7 +43,7 @@ def search_layers_of_study(
     ledger: Ledger,
     study_id: int,
     environment: ExecutionEnvironment,
-    spec: LayersSpec,
+    spec: LayerSearchSpec,
     on_progress: OnProgress,
     *,
     max_workers: int | None = None,
@@ -71,8 +71,8 @@ def search_layers_of_study(
         TrialProcessLostError: a process of the search was killed; the progress is saved.
         SearchStoppedError: `should_stop` returned true; the progress is saved.
     """
-    ledger.studies.get(study_id).check_networks_are_stored()
-    trained = [trial for trial in ledger.trials.list_finished_trials(study_id) if trial.spec.arm.method.statistics]
+    ledger.studies.get(study_id).check_has_no_external_results()
+    trained = [trial for trial in ledger.trials.list_finished_full_trials(study_id) if trial.spec.arm.method.statistics]
     if not trained:
         raise DataError("the study has no trained network with normalization layers yet: run it first")
     open_trials = [trial for trial in trained if not ledger.layer_searches.is_search_finished(trial.id, spec)]
@@ -80,7 +80,7 @@ def search_layers_of_study(
     job = _SearchJob(
         _ContextSharedByNetworks(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before
     )
-    on_gpu = is_gpu(choose_first_device(environment.device))
+    on_gpu = is_gpu(choose_first_device_name(environment.device))
     if max_workers is None and open_trials and not on_gpu:
         job.search_sequentially(open_trials[:1])
         max_workers = job.choose_num_workers(len(open_trials) - 1)
@@ -102,7 +102,7 @@ class _ContextSharedByNetworks:
     """What the searches of all networks share."""
 
     ledger: Ledger
-    spec: LayersSpec
+    spec: LayerSearchSpec
     on_progress: OnProgress
     should_stop: Callable[[], bool]
 
@@ -279,9 +279,11 @@ def _search_layers_on_first_device(
     environment: ExecutionEnvironment,
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
-    spec: LayersSpec,
+    spec: LayerSearchSpec,
     sums: RunningScoreSums | None,
     seconds: float,
 ) -> LayerSearchRecord | RunningScoreSums:
-    """`search_layers_for_seconds` on the first device of the environment."""
-    return search_layers_for_seconds(trial, checkpoint, adapt_to_this_process(environment), spec, sums, seconds)
+    """`search_layers_within_time_slice` on the first device of the environment."""
+    return search_layers_within_time_slice(
+        trial, checkpoint, use_environment_in_this_process(environment), spec, sums, seconds
+    )

@@ -11,10 +11,10 @@ from bln_search.core.errors import (
     BlnSearchError,
     ClusterError,
     DataError,
-    LeaseLostError,
     ModelError,
     SchemaChangedError,
     SpecError,
+    StudyLeaseLostError,
     UnknownStudyError,
 )
 from bln_search.core.states import StudyState
@@ -24,7 +24,7 @@ from bln_search.execution.messages import Message, describe_trial_end
 from bln_search.search.preflight import run_preflight_checks
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_analysis
+from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_and_store_analysis
 from bln_search.worker.exports.builder import ExportBuilder
 from bln_search.worker.identity import may_be_alive, name_of_this_process
 from bln_search.worker.layer_search import SearchStoppedError
@@ -120,7 +120,7 @@ class QueueWorker:
 
     def _run_or_analyze_next_study(self) -> bool:
         """Run or analyse one study; False where none waits."""
-        self.ledger.check_schema()
+        self.ledger.check_schema_unchanged()
         study_id = self.ledger.queue.claim_next_study(self.name, may_be_alive, self.cap)
         self.study_id = study_id
         if study_id is None:
@@ -157,7 +157,7 @@ class QueueWorker:
         except (SpecError, DataError, ModelError) as error:
             _log.warning("study %d: %s", study_id, error, extra=log_fields)
             self.ledger.studies.fail_unless_claimed(study_id, self.name, str(error))
-        except LeaseLostError as error:
+        except StudyLeaseLostError as error:
             _log.warning("study %d: %s", study_id, error, extra=log_fields)
         except SchemaChangedError:
             raise
@@ -198,7 +198,7 @@ class QueueWorker:
 
         options = AnalysisLayerSearchOptions(log_progress, should_stop=self.stopping.is_set)
         try:
-            compute_analysis(self.ledger, study_id, self.environment, options)
+            compute_and_store_analysis(self.ledger, study_id, self.environment, options)
         except SearchStoppedError:
             _log.info("study %d: another worker resumes its analysis", study_id, extra=log_fields)
         except UnknownStudyError:

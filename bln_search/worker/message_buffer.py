@@ -38,7 +38,7 @@ class BufferedMessage:
     is_shown: bool = False
 
     @property
-    def is_result(self) -> bool:
+    def is_more_than_epochs(self) -> bool:
         """Whether its report is more than epochs."""
         return self.report is not None and not isinstance(self.report, EpochsReport)
 
@@ -50,16 +50,16 @@ class MessageBuffer:
     took, so that a slow database gets larger transactions. Epochs alone are written every `EPOCH_INTERVAL` seconds.
 
     Args:
-        record_reports: Writes reports in one transaction; raises StaleAttemptError where an attempt no longer runs.
+        record_attempt_reports: Writes reports in one transaction; raises StaleAttemptError where an attempt has ended.
         on_written: Called with each message after its report was written.
     """
 
     def __init__(
         self,
-        record_reports: Callable[[Sequence[AttemptReport]], None],
+        record_attempt_reports: Callable[[Sequence[AttemptReport]], None],
         on_written: Callable[[BufferedMessage], None],
     ) -> None:
-        self._record_reports, self._on_written = record_reports, on_written
+        self._record_reports, self._on_written = record_attempt_reports, on_written
         self._messages: list[BufferedMessage] = []
         self._num_results = 0
         self._written_at = time.monotonic()
@@ -70,20 +70,20 @@ class MessageBuffer:
         return bool(self._messages)
 
     @property
-    def has_results(self) -> bool:
+    def has_reports_besides_epochs(self) -> bool:
         """Whether a result is not written yet."""
         return self._num_results > 0
 
     def add(self, message: BufferedMessage) -> None:
         """Append a message; writes where the buffer is full."""
         self._messages.append(message)
-        self._num_results += message.is_result
+        self._num_results += message.is_more_than_epochs
         if self._num_results >= _MAX_RESULTS or len(self._messages) >= _MAX_REPORTS:
             self.write()
 
     def write_if_due(self) -> None:
         """Write every message if it is time to."""
-        wait = min(self._write_seconds, _LONGEST_WAIT) if self.has_results else EPOCH_INTERVAL
+        wait = min(self._write_seconds, _LONGEST_WAIT) if self.has_reports_besides_epochs else EPOCH_INTERVAL
         if time.monotonic() - self._written_at >= wait:
             self.write()
 
@@ -128,7 +128,7 @@ class MessageBuffer:
         except BaseException:
             kept = messages if kept_after_error is None else kept_after_error
             self._messages = [*kept, *self._messages]
-            self._num_results += sum(message.is_result for message in kept)
+            self._num_results += sum(message.is_more_than_epochs for message in kept)
             raise
         for message in messages:
             self._on_written(message)

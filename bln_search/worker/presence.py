@@ -54,7 +54,7 @@ class HeartbeatSender:
 
     def _call_and_log_errors(self, send: Callable[[], None]) -> None:
         try:
-            self.ledger.check_schema()
+            self.ledger.check_schema_unchanged()
             send()
         except SchemaChangedError:
             return  # the main thread reports it

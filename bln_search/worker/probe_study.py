@@ -7,7 +7,7 @@ from collections.abc import Callable
 from bln_search.core.enums import ProbeKind
 from bln_search.core.errors import DataError
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.trial_probes import measure_trial_probes
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import Ledger
@@ -35,8 +35,8 @@ def probe_networks_of_study(
     Raises:
         DataError: no network is trained, or a checkpoint is not on this machine.
     """
-    ledger.studies.get(study_id).check_networks_are_stored()
-    trained = ledger.trials.list_finished_trials(study_id)
+    ledger.studies.get(study_id).check_has_no_external_results()
+    trained = ledger.trials.list_finished_full_trials(study_id)
     available = [trial for trial in trained if trial.freed_at is None]
     if len(available) < len(trained):
         on_progress(
@@ -48,7 +48,7 @@ def probe_networks_of_study(
     count = 0
     for number, trial in enumerate(available, start=1):
         checkpoint = trial.get_checkpoint_record()
-        with load_trained_network(trial.spec, checkpoint, environment) as loaded:
+        with use_trained_network(trial.spec, checkpoint, environment) as loaded:
             probes = measure_trial_probes(loaded, spec, environment)
         ledger.probes.replace_probes(trial.id, checkpoint.sha256, kinds, probes)
         count += len(probes)

@@ -10,7 +10,7 @@ from bln_search.core.errors import SpecError
 from bln_search.core.records import EpochRecord
 from bln_search.search.arm_sampler import ArmPointSampler
 from bln_search.search.brent_sampler import BrentSampler
-from bln_search.search.optuna.sampler import OptunaSampler
+from bln_search.search.optuna.sampler import OptunaPointSampler
 from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.specs.sections.search import Objective, Pruner, Sampler, SearchSpec, num_points_per_arm
 from bln_search.specs.sections.space import Point, Space, iter_grid_points, list_values_if_finite, num_grid_points
@@ -47,9 +47,9 @@ class StudyPointSampler:
         if search.sampler is Sampler.BRENT:
             self.samplers = {arm.label: BrentSampler(search, space) for arm in self.spec.arms}
             return
-        url = self.ledger.make_optuna_storage_url()
+        url = self.ledger.prepare_optuna_storage_url()
         for arm in self.spec.arms:
-            self.samplers[arm.label] = OptunaSampler(
+            self.samplers[arm.label] = OptunaPointSampler(
                 search,
                 space,
                 storage=url,
@@ -59,7 +59,7 @@ class StudyPointSampler:
 
     def _restore_samplers_from_ledger(self) -> None:
         """Synchronize the records of the samplers with the ledger."""
-        points = self.ledger.trials.list_sampled_trials_by_point(self.study_id)
+        points = self.ledger.trials.list_sampled_trials_grouped_by_point(self.study_id)
         for label, sampler in self.samplers.items():
             arm_points = [trials for trials in points if self._is_search_trial_of_arm(trials[0].trial, label)]
             self.counts[label] = len(arm_points)
@@ -68,7 +68,7 @@ class StudyPointSampler:
             sampler.restore_from_ledger(arm_points)
 
     def _is_search_trial_of_arm(self, trial: TrialRecord, label: str) -> bool:
-        return trial.arm == label and trial.is_search_trial == self.spec.trains_best_points_after_search
+        return trial.arm == label and trial.is_search_phase_trial == self.spec.trains_best_points_after_search
 
     def close(self) -> None:
         """Close the connections of the samplers."""
@@ -79,10 +79,11 @@ class StudyPointSampler:
     def is_exhausted(self) -> bool:
         """Whether no arm will have a further point in this run."""
         return all(
-            self.has_all_points(label) or sampler.is_blocked_by_failed_trial for label, sampler in self.samplers.items()
+            self.has_all_points_of_arm(label) or sampler.is_blocked_by_failed_trial
+            for label, sampler in self.samplers.items()
         )
 
-    def has_all_points(self, label: str) -> bool:
+    def has_all_points_of_arm(self, label: str) -> bool:
         """Whether an arm has all of its points; always for points that are created when the study is accepted."""
         return label not in self.samplers or self.counts[label] >= self._num_points_per_arm
 
@@ -91,7 +92,7 @@ class StudyPointSampler:
         return [
             label
             for label, sampler in self.samplers.items()
-            if not self.has_all_points(label) and not sampler.is_waiting_for_result
+            if not self.has_all_points_of_arm(label) and not sampler.is_waiting_for_result
         ]
 
     def is_trial_prunable(self, key: str) -> bool:
@@ -144,7 +145,7 @@ class StudyPointSampler:
         reason = f"{self.counts[label]} of {self._num_points_per_arm} points: {self.samplers[label].end_reason}"
         if self.rejections:
             reason += f" ({self.rejections[0]})"
-        self.ledger.studies.record_incomplete_search(self.study_id, label, reason)
+        self.ledger.studies.record_arm_search_with_too_few_points(self.study_id, label, reason)
         self.counts[label] = self._num_points_per_arm
 
     def _is_space_enumerable(self) -> bool:
@@ -183,7 +184,7 @@ class StudyPointSampler:
         if trials is None:
             sampler.reject_suggestion(suggestion, "a repeated point")
             return None
-        sampler.register_stored_point(suggestion, specs[0].key)
+        sampler.accept_suggestion(suggestion, specs[0].key)
         self._note_keys_of_point(label, [spec.key for spec in specs])
         return trials
 
@@ -209,7 +210,7 @@ class StudyPointSampler:
         label = self.arm_by_key.get(key)
         if label is not None:
             keys = self.point_keys_by_key[key]
-            for trials in self.ledger.trials.list_sampled_trials_by_point(self.study_id, keys):
+            for trials in self.ledger.trials.list_sampled_trials_grouped_by_point(self.study_id, keys):
                 self.samplers[label].tell(trials)
 
     @property

@@ -11,7 +11,7 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
-    DataUnavailableError,
+    DataUnavailableOnMachineError,
     SchemaChangedError,
     StorageFullError,
 )
@@ -34,8 +34,8 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.attempt_reports import make_attempt_report
-from bln_search.worker.best_points import BestPointTrials
-from bln_search.worker.claimed_trials import ClaimedTrials
+from bln_search.worker.best_points import BestPointTrialCreator
+from bln_search.worker.claimed_trials import TrialClaimBuffer
 from bln_search.worker.identity import may_be_alive, name_of_this_process
 from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
 from bln_search.worker.sampled_points import StudyPointSampler
@@ -89,7 +89,7 @@ def run_study(
     Raises:
         KeyboardInterrupt: a signal, or `should_stop`, ended the run before the study was complete.
         StudyBusyError: another process runs the study.
-        LeaseLostError: another process claimed the study meanwhile.
+        StudyLeaseLostError: another process claimed the study meanwhile.
         StorageFullError: the disk is full.
     """
     study = ledger.studies.get(study_id)
@@ -102,7 +102,7 @@ def run_study(
     try:
         with call_stop_on_signal(lambda: run.stop_requested, run.request_stop):
             trials = run.load_and_count_open_trials(executor)
-            executor.run(run.claim_next_task, run.record_and_show_message, run.on_tick, trials)
+            executor.run(run.claim_next_task, run.buffer_message_and_decide_pruning, run.on_tick, trials)
         run.write_messages_and_release_attempts()
     except _StopRequested:
         run.write_messages_and_release_attempts(is_aborted=True)
@@ -117,7 +117,7 @@ def run_study(
         run.close_samplers()
     state = ledger.studies.finish_run(study_id, exhausted=run.is_exhausted, runner=run.worker)
     if state is StudyState.CANCELLED and checkpoints is not None:
-        ledger.training_states.remove_files(study_id, checkpoints)
+        ledger.training_states.remove_files_of_study(study_id, checkpoints)
     if run.stop_requested and state is not StudyState.COMPLETE:
         raise KeyboardInterrupt
     return state
@@ -144,10 +144,10 @@ class _StudyRun:
         self.should_stop, self.find_disk_problem = should_stop, find_disk_problem
         self.worker = name_of_this_process()
         self.points: StudyPointSampler | None = None
-        self.best_points: BestPointTrials | None = None
+        self.best_points: BestPointTrialCreator | None = None
         self.waiting = WaitingTrials()
-        self.claimed = ClaimedTrials(self.waiting, self._claim_trials, lambda: 1)
-        self.messages = MessageBuffer(ledger.attempts.record_reports, self._on_message_written)
+        self.claimed = TrialClaimBuffer(self.waiting, self._claim_trials, lambda: 1)
+        self.messages = MessageBuffer(ledger.attempts.record_attempt_reports, self._on_message_written)
         self.alone_token: int | None = None
         self.evaluating: set[int] = set()
         self.retries: dict[int, RetryDecision] = {}
@@ -162,7 +162,7 @@ class _StudyRun:
 
     def on_tick(self, tokens: list[int]) -> None:  # noqa: ARG002 - this run knows its attempts
         """Called between two steps of the executor: stop on request, write messages, send heartbeats."""
-        self.claimed.note_tick()
+        self.claimed.note_no_more_trials_can_start()
         if self.stop_requested or self.should_stop():
             raise KeyboardInterrupt
         self._send_heartbeats_if_due()
@@ -197,12 +197,12 @@ class _StudyRun:
         """Find the open trials for `executor`; returns their number, with those of points that are added later."""
         spec = self.study.spec
         self.points = StudyPointSampler(self.ledger, self.study)
-        self.best_points = BestPointTrials(self.ledger, self.study, self.points.has_all_points)
-        open_ids = self.ledger.trials.list_open_trial_ids(self.study.id)
+        self.best_points = BestPointTrialCreator(self.ledger, self.study, self.points.has_all_points_of_arm)
+        open_ids = self.ledger.trials.list_claimable_trial_ids(self.study.id)
         self.waiting = WaitingTrials(open_ids, lambda ids: self.ledger.trials.load_trials(self.study.id, ids))
         sampled_later = max(0, spec.num_sampled_points - sum(self.points.counts.values())) * len(spec.seeds_per_point)
         trials = len(self.waiting) + sampled_later + self.best_points.num_arms_without_best_point * len(spec.seeds)
-        self.claimed = ClaimedTrials(self.waiting, self._claim_trials, lambda: executor.num_parallel_trials(trials))
+        self.claimed = TrialClaimBuffer(self.waiting, self._claim_trials, lambda: executor.num_parallel_trials(trials))
         self.watcher.on_run_start(trials)
         return trials
 
@@ -225,7 +225,7 @@ class _StudyRun:
         if self.find_disk_problem() is not None:
             return None
         is_alone_or_last = self.alone_token is not None or not (self.claimed or self.waiting)
-        if self.messages.has_results and is_alone_or_last:
+        if self.messages.has_reports_besides_epochs and is_alone_or_last:
             self.messages.write()  # what may start now depends on it
         if self.alone_token in self.trial_by_token:
             return None
@@ -239,7 +239,7 @@ class _StudyRun:
             return None
         token, trial, alone = taken
         self.alone_token = token if alone else None
-        self.waiting.count_attempt(trial.id)
+        self.waiting.note_attempt_start(trial.id)
         return TrialTask(
             token,
             trial.spec,
@@ -248,7 +248,7 @@ class _StudyRun:
             memory_limit=self.waiting.activation_limit_of_trial(trial.id),
             measured=self.points.objectives,
             alone=alone,
-            state_file=self.states.name_file(trial.key),
+            state_file=self.states.find_file_name(trial.key),
             informs_sampler=self.points.informs_sampler(trial.key),
         )
 
@@ -257,10 +257,10 @@ class _StudyRun:
         self.trial_by_token.update(zip(tokens, trial_ids, strict=True))
         return tokens
 
-    def record_and_show_message(self, task: TrialTask, message: Message) -> PruneDecision:
+    def buffer_message_and_decide_pruning(self, task: TrialTask, message: Message) -> PruneDecision:
         """Buffer a message of a trial until it is written and shown; returns whether the pruner stops the trial.
 
-        Raises StorageFullError, CheckpointStoreError or DataUnavailableError for a failure of this machine.
+        Raises StorageFullError, CheckpointStoreError or DataUnavailableOnMachineError for a failure of this machine.
         """
         self._send_heartbeats_if_due()
         self.states.note_message(task, message)
@@ -274,7 +274,7 @@ class _StudyRun:
         elif isinstance(message, TrainingDone):
             self.evaluating.add(task.token)
         report = make_attempt_report(task.token, message, lambda failure: self._decide_retry(task, failure))
-        if isinstance(message, EpochDone | PhaseProgress) and not self.messages.has_results:
+        if isinstance(message, EpochDone | PhaseProgress) and not self.messages.has_reports_besides_epochs:
             self.watcher.on_message(task.trial, message)  # nothing that must be shown before is left
             buffered = None if report is None else BufferedMessage(task, message, report, is_shown=True)
         else:
@@ -328,11 +328,11 @@ def _raise_error_of_machine_failure(message: TaskFailed) -> None:
     Raises:
         StorageFullError: The disk is full.
         CheckpointStoreError: The checkpoint store cannot be reached.
-        DataUnavailableError: This machine has no data set.
+        DataUnavailableOnMachineError: This machine has no data set.
     """
     if message.disk_full:
         raise StorageFullError(message.reason)
     if message.store_unavailable:
         raise CheckpointStoreError(message.reason)
     if message.data_missing:
-        raise DataUnavailableError(message.reason)
+        raise DataUnavailableOnMachineError(message.reason)

@@ -32,7 +32,7 @@ class TrainingStateFiles:
         self._store, self._study_id = store, study_id
         self._present: set[str] = set()
 
-    def name_file(self, trial_key: str) -> str | None:
+    def find_file_name(self, trial_key: str) -> str | None:
         """The file of a trial; None if no training is saved."""
         return None if self._store is None else training_state_file_name(self._study_id, trial_key)
 

@@ -86,7 +86,7 @@ class WaitingTrials:
             page = [self._not_loaded.popleft() for _ in range(min(_PAGE, len(self._not_loaded)))]
             self._trials.extend(self._load_trials(page))
 
-    def count_attempt(self, trial_id: int) -> None:
+    def note_attempt_start(self, trial_id: int) -> None:
         """Count an attempt that starts."""
         self._attempts[trial_id] = self._attempts.get(trial_id, 0) + 1
 

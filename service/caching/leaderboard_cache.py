@@ -17,9 +17,9 @@ from cachetools import LRUCache
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.records import RowKey
-from bln_search.ranking.grouping import LossBySeed, extract_losses_by_row
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, rank_results_by_row
-from bln_search.ranking.leaderboard_update import update_leaderboard
+from bln_search.ranking.grouping import LossBySeed, extract_losses_from_results_by_row
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, build_leaderboard_from_results
+from bln_search.ranking.leaderboard_update import make_updated_leaderboard
 from bln_search.ranking.selection.recommendation import is_deterministic_configuration
 from bln_search.ranking.selection.seed_t_test import find_leaderboard_top_group
 from bln_search.specs.cached_point_parser import CachedPointParser
@@ -70,7 +70,7 @@ class CachedLeaderboard:
         return is_deterministic_configuration(row.configuration, per_slot=self.spec.has_populations_per_slot)
 
     @cached_property
-    def parameters_by_point(self) -> CachedPointParser:
+    def point_parameter_parser(self) -> CachedPointParser:
         """Parameters of the points of the rows."""
         return CachedPointParser()
 
@@ -79,7 +79,7 @@ class CachedLeaderboard:
         """Values of each parameter of the points, each value once, in the order of the leaderboard."""
         values: dict[str, dict[str, Any]] = {}
         for point in dict.fromkeys(row.point for row in self.leaderboard.rows if row.point):
-            for name, value in self.parameters_by_point(point).items():
+            for name, value in self.point_parameter_parser(point).items():
                 values.setdefault(name, {})[json.dumps(value)] = value
         return {name: list(by_text.values()) for name, by_text in values.items()}
 
@@ -150,8 +150,12 @@ class LeaderboardCache:
             if entry is None:
                 spec = StudySpec.model_validate_json(study.spec_json)
                 results_by_row, position = self._ledger.results.read_results_with_position(study_id, study.last_event)
-                leaderboard = rank_results_by_row(results_by_row, on or spec.ranking.split, seeds=len(spec.seeds))
-                losses = {split: extract_losses_by_row(results_by_row, split) for split in _SPLITS_WITH_LOSSES}
+                leaderboard = build_leaderboard_from_results(
+                    results_by_row, on or spec.ranking.split, seeds=len(spec.seeds)
+                )
+                losses = {
+                    split: extract_losses_from_results_by_row(results_by_row, split) for split in _SPLITS_WITH_LOSSES
+                }
                 del results_by_row
                 if len(leaderboard.rows) > _MANY_ROWS:
                     gc.collect()  # the full pass that so many new objects cause would delay the next leaderboard
@@ -161,16 +165,16 @@ class LeaderboardCache:
 
     def _update_leaderboard(self, study_id: int, results: int, earlier: CachedLeaderboard) -> CachedLeaderboard | None:
         """The leaderboard with the results that `earlier` lacks; None where they are too many."""
-        changed = self._ledger.results.read_changed_results(study_id, earlier.position)
+        changed = self._ledger.results.read_changed_results_if_few(study_id, earlier.position)
         if changed is None:
             return None
         spec, points = earlier.spec, changed.points
         losses = {
             split: {key: of_row for key, of_row in by_row.items() if key[:2] not in points}  # arm and point
-            | extract_losses_by_row(changed.results, split)
+            | extract_losses_from_results_by_row(changed.results, split)
             for split, by_row in earlier.losses.items()
         }
-        leaderboard = update_leaderboard(earlier.leaderboard, points, changed.results, seeds=len(spec.seeds))
+        leaderboard = make_updated_leaderboard(earlier.leaderboard, points, changed.results, seeds=len(spec.seeds))
         return CachedLeaderboard(results, leaderboard, spec, losses, changed.position, earlier.computed_at, 0.0)
 
 

@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class TtlCache(Generic[T]):
+class ExpiringCachedValue(Generic[T]):
     """Caches the return value of a function without arguments.
 
     While one thread computes an expired value, other threads get the stale value at once. `cachetools.TTLCache` does

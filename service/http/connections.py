@@ -151,11 +151,11 @@ class LimitedConnection(HttpToolsProtocol):
         return not self._is_answering and not self.transport.is_closing()
 
     @property
-    def idle_since(self) -> float:
+    def last_activity_at(self) -> float:
         """Time of the event loop when the connection was made, its last response ended or its next request began."""
         return self._idle_since
 
-    def close_idle_or_incomplete(self) -> None:
+    def close_or_refuse_with_408(self) -> None:
         """Close the connection, with 408 if a request has begun."""
         if self._phase is _RequestParserPhase.NOTHING:
             self.connections.discard(self)
@@ -178,7 +178,7 @@ class LimitedConnection(HttpToolsProtocol):
         idle = [other for other in others if other.is_idle]
         if not idle:
             return False
-        min(idle, key=lambda other: other.idle_since).close_idle_or_incomplete()
+        min(idle, key=lambda other: other.last_activity_at).close_or_refuse_with_408()
         return True
 
     def _reset_request_size_counts(self) -> None:
@@ -220,7 +220,7 @@ class LimitedConnection(HttpToolsProtocol):
         if self._is_answering or self.flow.read_paused:  # the response to an earlier request is pending
             self._set_deadline(self.limits.header_seconds)
         elif not self.transport.is_closing():
-            self.close_idle_or_incomplete()
+            self.close_or_refuse_with_408()
 
     def _watch_unsent_buffer(self) -> None:
         """Close the connection if the client reads nothing until the timeout."""

@@ -13,12 +13,12 @@ from service.http.problems import ProblemException
 def make_etag_response(request: Request, body: bytes, etag: str, media_type: str = "application/json") -> Response:
     """Return the body with its entity tag, or 304 if the client has it already."""
     headers = {"ETag": f'"{etag}"', "Cache-Control": "private, no-cache"}
-    if etag_matches(request, etag):
+    if is_etag_in_if_none_match(request, etag):
         return Response(status_code=304, headers=headers)
     return Response(body, headers=headers, media_type=media_type)
 
 
-def etag_matches(request: Request, etag: str) -> bool:
+def is_etag_in_if_none_match(request: Request, etag: str) -> bool:
     """Does the If-None-Match header of the request contain this entity tag?"""
     header = request.headers.get("if-none-match", "")
     return any(tag.strip().removeprefix("W/") in (f'"{etag}"', "*") for tag in header.split(","))

@@ -25,7 +25,7 @@ Cursor = Annotated[
 ]
 
 
-def decode_cursor_to_page(
+def decode_cursor_to_page_request(
     cursor: str | None, limit: int, sort: str, list_query: Mapping[str, Any], types: Sequence[type] = (int,)
 ) -> PageRequest:
     """Return the page that a cursor points to.

@@ -23,7 +23,7 @@ class RateLimiter:
         self._counts: dict[str, int] = {}
         self._window_start = time.monotonic()
 
-    def count_request_within_limit(self, client: str, weight: int = 1) -> None:
+    def count_request_and_check_limit(self, client: str, weight: int = 1) -> None:
         """Count a request.
 
         Args:

@@ -9,7 +9,7 @@ THROTTLE_DELAY = 0.2
 """Seconds by which an excess request is delayed, so that a client in a loop leaves time for other requests."""
 
 
-class Throttle:
+class RequestsPerSecondThrottle:
     """Lets a number of requests pass in each second of the clock and delays the others."""
 
     def __init__(self, max_per_second: int) -> None:

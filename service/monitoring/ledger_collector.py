@@ -15,7 +15,7 @@ from bln_search.core.files.disk import measure_disk_usage
 from bln_search.settings import Settings
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
 from bln_search.storage.monitoring import LedgerMetrics, LedgerMonitor
-from service.caching.ttl_cache import T, TtlCache
+from service.caching.ttl_cache import ExpiringCachedValue, T
 
 _log = logging.getLogger(__name__)
 _DATABASE_TTL = 5.0
@@ -29,12 +29,14 @@ class LedgerCollector(Collector):
     """Metrics of the database and the disk. A value that cannot be read is omitted, so that none is outdated."""
 
     def __init__(self, monitoring: LedgerMonitor, settings: Settings) -> None:
-        self._ledger = TtlCache(
+        self._ledger = ExpiringCachedValue(
             lambda: _read_ledger_or_none(monitoring.measure_ledger_metrics), _DATABASE_TTL, max_stale=6 * _DATABASE_TTL
         )
-        self._records = TtlCache(lambda: _read_ledger_or_none(monitoring.count_records_by_kind_and_state), _COUNT_TTL)
-        self._disk = TtlCache(lambda: find_fullest_disk_usage(settings), _DATABASE_TTL)
-        self._files = TtlCache(lambda: count_checkpoint_files_and_bytes(settings), _COUNT_TTL)
+        self._records = ExpiringCachedValue(
+            lambda: _read_ledger_or_none(monitoring.count_records_by_kind_and_state), _COUNT_TTL
+        )
+        self._disk = ExpiringCachedValue(lambda: find_usage_of_disk_with_least_free_space(settings), _DATABASE_TTL)
+        self._files = ExpiringCachedValue(lambda: count_checkpoint_files_and_bytes(settings), _COUNT_TTL)
 
     def describe(self) -> Iterable[Metric]:
         """Describe nothing, so that registering this collector reads nothing."""
@@ -91,13 +93,13 @@ def _make_records_gauge(counts: Mapping[str, Mapping[str, int]]) -> Metric:
     return metric
 
 
-def find_fullest_disk_usage(settings: Settings) -> tuple[int, int] | None:
+def find_usage_of_disk_with_least_free_space(settings: Settings) -> tuple[int, int] | None:
     """Return size and free bytes of the disk with the least free space among home, checkpoints and database.
 
     None if a disk cannot be read.
     """
     try:
-        return min((measure_disk_usage(folder) for folder in settings.result_folders), key=lambda usage: usage.free)
+        return min((measure_disk_usage(folder) for folder in settings.output_folders), key=lambda usage: usage.free)
     except OSError:
         return None
 

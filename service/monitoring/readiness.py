@@ -5,7 +5,7 @@ from __future__ import annotations
 from bln_search.core.errors import BlnSearchError
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.migration import newest_known_schema_revision
-from service.caching.ttl_cache import TtlCache
+from service.caching.ttl_cache import ExpiringCachedValue
 from service.schemas.operations import Readiness
 
 _TTL = 1.0
@@ -14,9 +14,9 @@ _TTL = 1.0
 _MAX_STALE = 5.0
 
 
-def make_readiness_cache(ledger: Ledger) -> TtlCache[Readiness]:
+def make_readiness_cache(ledger: Ledger) -> ExpiringCachedValue[Readiness]:
     """Return a cache that reads the database at most once a second; its value is None while the database hangs."""
-    return TtlCache(lambda: _read_readiness(ledger), _TTL, max_stale=_MAX_STALE)
+    return ExpiringCachedValue(lambda: _read_readiness(ledger), _TTL, max_stale=_MAX_STALE)
 
 
 def _read_readiness(ledger: Ledger) -> Readiness:

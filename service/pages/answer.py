@@ -13,7 +13,7 @@ from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.recommendation import loss_excess_text_unless_best, recommendation_reason
 from bln_search.reports.sentences.significance import first_rows_significance_text
 from service.caching.leaderboard_cache import CachedLeaderboard
-from service.pages.leaderboard import DisplayRow, make_display_row
+from service.pages.leaderboard import RowWithConfidenceIntervals, make_row_with_confidence_intervals
 
 _DEFAULT_MORE_SEEDS = 3
 """Seeds that are added where their required number is unknown."""
@@ -36,8 +36,8 @@ class RecommendationSummary:
             external results.
     """
 
-    recommended: DisplayRow
-    lowest: DisplayRow | None
+    recommended: RowWithConfidenceIntervals
+    lowest: RowWithConfidenceIntervals | None
     deterministic: bool
     batch_sizes: tuple[int, ...] | None
     certainty: Certainty
@@ -80,8 +80,8 @@ def _make_recommendation_summary(
     best = board.leaderboard.best_row
     degree = assess_certainty_of_best_row(recommendation, comparison)
     return RecommendationSummary(
-        recommended=make_display_row(row, board, groups),
-        lowest=None if best is None or best.key == row.key else make_display_row(best, board, groups),
+        recommended=make_row_with_confidence_intervals(row, board, groups),
+        lowest=None if best is None or best.key == row.key else make_row_with_confidence_intervals(best, board, groups),
         deterministic=recommendation.deterministic,
         batch_sizes=recommendation.batch_sizes,
         certainty=degree,

@@ -11,26 +11,26 @@ from bln_search.reports.charts.comparison import critical_difference_chart, diff
 from bln_search.reports.charts.configurations import switch_effects_chart
 from bln_search.reports.charts.curves import ERROR, LOSS
 from bln_search.reports.charts.evaluation_settings import best_point_configuration_ranks_chart
-from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, GeometryMeasure
+from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, LayerGeometryMeasure
 from bln_search.reports.charts.search import (
     loss_and_time_pareto_chart,
     parallel_coordinates_chart,
     parameter_importance_chart,
 )
 from service.pages.chart_drawing import (
-    draw_batch_dependence,
-    draw_configuration_losses,
-    draw_geometry,
-    draw_latencies,
-    draw_layer_switch_effects,
-    draw_learning_curves,
-    draw_probe_losses,
-    draw_rows_comparison,
-    draw_statistics_drift,
-    draw_variance_shares,
-    has_accuracies,
+    build_batch_dependence_chart,
+    build_configuration_losses_chart,
+    build_latencies_chart,
+    build_layer_geometry_chart,
+    build_layer_switch_effects_chart,
+    build_learning_curves_chart,
+    build_probe_losses_chart,
+    build_rows_comparison_chart,
+    build_statistics_drift_chart,
+    build_variance_shares_chart,
+    has_accuracy_curves,
+    has_enough_measured_points,
     has_learning_curves,
-    has_measured_points,
 )
 from service.pages.chart_query import MAX_SETTINGS, StudyChartQuery
 
@@ -57,10 +57,10 @@ class ChartEntry(NamedTuple):
         return self.draw(query) is not None if self.has_data is None else self.has_data(query)
 
 
-def _make_geometry_chart_entry(measure: GeometryMeasure) -> ChartEntry:
+def _make_geometry_chart_entry(measure: LayerGeometryMeasure) -> ChartEntry:
     return ChartEntry(
         measure.title,
-        lambda query: draw_geometry(query, measure),
+        lambda query: build_layer_geometry_chart(query, measure),
         "this needs `probes: {geometry: 256}` in the study",
         has_data=lambda query: query.board.spec.measures_layer_geometry,
     )
@@ -79,18 +79,18 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
     RESULT: {
         "configurations": ChartEntry(
             "Loss of every configuration",
-            draw_configuration_losses,
+            build_configuration_losses_chart,
             "nothing is measured yet",
             by_setting=True,
         ),
         "differences": ChartEntry(
             "Differences to the best row",
-            lambda query: draw_rows_comparison(query, differences_to_best_chart),
+            lambda query: build_rows_comparison_chart(query, differences_to_best_chart),
             "rows are compared when the study is complete",
         ),
         "critical-difference": ChartEntry(
             "Critical difference of mean ranks",
-            lambda query: draw_rows_comparison(query, critical_difference_chart),
+            lambda query: build_rows_comparison_chart(query, critical_difference_chart),
             "this needs a complete study with two seeds and three rows",
         ),
         "ranks": ChartEntry(
@@ -102,15 +102,15 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
     TRAINING: {
         "curves": ChartEntry(
             LOSS.title,
-            lambda query: draw_learning_curves(query, LOSS),
+            lambda query: build_learning_curves_chart(query, LOSS),
             "nothing is trained yet",
             has_data=has_learning_curves,
         ),
         "errors": ChartEntry(
             ERROR.title,
-            lambda query: draw_learning_curves(query, ERROR),
+            lambda query: build_learning_curves_chart(query, ERROR),
             "this needs trained networks whose predictions are right or wrong",
-            has_data=has_accuracies,
+            has_data=has_accuracy_curves,
         ),
     },
     CONFIGURATIONS: {
@@ -122,25 +122,25 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
         ),
         "variance": ChartEntry(
             "Variance shares by factor",
-            draw_variance_shares,
+            build_variance_shares_chart,
             "this needs a complete study, and a setting whose arm and point are among the compared rows",
             by_setting=True,
         ),
         "batch-sizes": ChartEntry(
             "Loss at other batch sizes",
-            lambda query: draw_probe_losses(query, ProbeKind.SIZE),
+            lambda query: build_probe_losses_chart(query, ProbeKind.SIZE),
             "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
             by_setting=True,
         ),
         "epochs": ChartEntry(
             "Loss after other epochs",
-            lambda query: draw_probe_losses(query, ProbeKind.EPOCH),
+            lambda query: build_probe_losses_chart(query, ProbeKind.EPOCH),
             "this needs `probes: {epochs: 3}` in the study",
             by_setting=True,
         ),
         "company": ChartEntry(
             "Dependence on the mini-batch",
-            draw_batch_dependence,
+            build_batch_dependence_chart,
             "this needs `probes: {reshuffles: 5}` in the study, or `bln-search probe`",
             by_setting=True,
         ),
@@ -150,27 +150,27 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "Parameter importance",
             lambda query: parameter_importance_chart(query.search_point_results, query.measure),
             "this needs a study with a space, and eight of its points measured",
-            has_data=lambda query: has_measured_points(query, 8),
+            has_data=lambda query: has_enough_measured_points(query, 8),
         ),
         "points": ChartEntry(
             "Points of the search",
             lambda query: parallel_coordinates_chart(query.search_point_results, query.measure),
             "this needs a study with a space, and two of its points measured",
-            has_data=lambda query: has_measured_points(query, 2),
+            has_data=lambda query: has_enough_measured_points(query, 2),
         ),
         "front": ChartEntry(
             "Loss and inference time",
             lambda query: (
-                loss_and_time_pareto_chart(query.search_point_results) if has_measured_points(query, 2) else None
+                loss_and_time_pareto_chart(query.search_point_results) if has_enough_measured_points(query, 2) else None
             ),
             "this needs a search with `objectives: [loss, inference_seconds]`",
-            has_data=lambda query: has_measured_points(query, 2) and bool(query.inference_seconds),
+            has_data=lambda query: has_enough_measured_points(query, 2) and bool(query.inference_seconds),
         ),
     },
     LAYERS: {
         "layers": ChartEntry(
             "Population and mini-batch statistics",
-            draw_statistics_drift,
+            build_statistics_drift_chart,
             "the networks of this study did not record this; new ones do",
             by_setting=True,
         ),
@@ -179,14 +179,14 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
         "curvature": _make_geometry_chart_entry(CURVATURE),
         "per-layer": ChartEntry(
             "Effects of the switches by layer",
-            draw_layer_switch_effects,
+            build_layer_switch_effects_chart,
             "this needs a section `layers` in the study, and its networks searched",
             by_setting=True,
         ),
     },
     TIME: {
         "latencies": ChartEntry(
-            "Inference time", draw_latencies, "this is measured by a worker when the study is complete"
+            "Inference time", build_latencies_chart, "this is measured by a worker when the study is complete"
         )
     },
 }

@@ -10,29 +10,29 @@ from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.configurations import configuration_losses_heat_map
 from bln_search.reports.charts.curves import EpochMetric, TrialLearningCurve, learning_curves_chart
-from bln_search.reports.charts.evaluation_settings import reasons_without_loss
-from bln_search.reports.charts.geometry import GeometryMeasure, geometry_by_epoch_chart
+from bln_search.reports.charts.evaluation_settings import reasons_for_missing_loss_by_configuration
+from bln_search.reports.charts.geometry import LayerGeometryMeasure, geometry_by_epoch_chart
 from bln_search.reports.charts.layers import statistics_drift_chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.variance import variance_shares_chart
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from service.pages.chart_query import StudyChartQuery
 
 _MAX_CURVES = 60
 
 
-def draw_configuration_losses(query: StudyChartQuery) -> Chart | None:
+def build_configuration_losses_chart(query: StudyChartQuery) -> Chart | None:
     """Mean loss of every configuration under the selected evaluation setting."""
     setting = query.selected_setting
-    reasons = {} if setting is None else reasons_without_loss(query.board.leaderboard, setting)
+    reasons = {} if setting is None else reasons_for_missing_loss_by_configuration(query.board.leaderboard, setting)
     return configuration_losses_heat_map(query.losses_of_selected_setting, reasons)
 
 
-def draw_learning_curves(query: StudyChartQuery, metric: EpochMetric) -> Chart | None:
+def build_learning_curves_chart(query: StudyChartQuery, metric: EpochMetric) -> Chart | None:
     """Learning curves of the first trials, after a search those of its best points."""
     rows = query.context.ledger.listing.list_charted_learning_curves(query.study.id, _MAX_CURVES)
-    labels = format_distinct_points(curve.trial.point_json for curve in rows)
+    labels = make_label_by_distinct_point(curve.trial.point_json for curve in rows)
     curves = [
         TrialLearningCurve(curve.trial.arm, labels[curve.trial.point_json], curve.trial.seed, curve.epochs)
         for curve in rows
@@ -50,13 +50,13 @@ def has_learning_curves(query: StudyChartQuery) -> bool:
     return any(curve.epochs for curve in rows)
 
 
-def has_accuracies(query: StudyChartQuery) -> bool:
+def has_accuracy_curves(query: StudyChartQuery) -> bool:
     """Whether a trial has an epoch, in a study whose task has an accuracy."""
     spec = query.board.spec
     return spec.external is None and spec.resolved_task.description.has_accuracy and has_learning_curves(query)
 
 
-def has_measured_points(query: StudyChartQuery, least: int) -> bool:
+def has_enough_measured_points(query: StudyChartQuery, least: int) -> bool:
     """Whether so many points of a space are measured."""
     if query.board.spec.trains_best_points_after_search:
         return len(query.search_point_results) >= least
@@ -64,7 +64,7 @@ def has_measured_points(query: StudyChartQuery, least: int) -> bool:
     return len(points) >= least
 
 
-def draw_statistics_drift(query: StudyChartQuery) -> Chart | None:
+def build_statistics_drift_chart(query: StudyChartQuery) -> Chart | None:
     """Difference of population and mini-batch statistics by layer."""
     setting = query.selected_setting
     if setting is None:
@@ -74,14 +74,14 @@ def draw_statistics_drift(query: StudyChartQuery) -> Chart | None:
     )
 
 
-def draw_geometry(query: StudyChartQuery, measure: GeometryMeasure) -> Chart | None:
+def build_layer_geometry_chart(query: StudyChartQuery, measure: LayerGeometryMeasure) -> Chart | None:
     """A measure of the geometry of training by epoch."""
     return geometry_by_epoch_chart(
-        query.context.ledger.results.read_layer_geometries_by_network(query.study.id), measure
+        query.context.ledger.results.read_layer_geometries_by_arm_and_point(query.study.id), measure
     )
 
 
-def draw_probe_losses(query: StudyChartQuery, kind: ProbeKind) -> Chart | None:
+def build_probe_losses_chart(query: StudyChartQuery, kind: ProbeKind) -> Chart | None:
     """Loss at other batch sizes or after other epochs."""
     setting = query.selected_setting
     if setting is None:
@@ -90,7 +90,7 @@ def draw_probe_losses(query: StudyChartQuery, kind: ProbeKind) -> Chart | None:
     return probe_curve_chart(probes, kind, setting.arm, setting.point, setting.estimate or "")
 
 
-def draw_batch_dependence(query: StudyChartQuery) -> Chart | None:
+def build_batch_dependence_chart(query: StudyChartQuery) -> Chart | None:
     """Predicted classes or losses that change with the composition of the mini-batch."""
     setting = query.selected_setting
     if setting is None:
@@ -102,13 +102,13 @@ def draw_batch_dependence(query: StudyChartQuery) -> Chart | None:
     return batch_dependence_chart(dependence, setting.arm, setting.point, setting.estimate or "", unit=unit)
 
 
-def draw_rows_comparison(query: StudyChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:
+def build_rows_comparison_chart(query: StudyChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:
     """A chart of the comparison of all rows."""
     analysis = query.analysis
     return None if analysis is None or analysis.comparison is None else draw(analysis.comparison)
 
 
-def draw_variance_shares(query: StudyChartQuery) -> Chart | None:
+def build_variance_shares_chart(query: StudyChartQuery) -> Chart | None:
     """Shares of the variance of the loss by factor."""
     analysis, setting = query.analysis, query.selected_setting
     if analysis is None or setting is None:
@@ -116,13 +116,13 @@ def draw_variance_shares(query: StudyChartQuery) -> Chart | None:
     return variance_shares_chart(analysis.shares, setting.arm, setting.point)
 
 
-def draw_latencies(query: StudyChartQuery) -> Chart | None:
+def build_latencies_chart(query: StudyChartQuery) -> Chart | None:
     """Inference time of the recommended row and others."""
     analysis = query.analysis
     return None if analysis is None else latency_chart(analysis.latencies, analysis.device, analysis.threads)
 
 
-def draw_layer_switch_effects(query: StudyChartQuery) -> Chart | None:
+def build_layer_switch_effects_chart(query: StudyChartQuery) -> Chart | None:
     """Effects of the switches of each layer."""
     analysis, setting = query.analysis, query.selected_setting
     if analysis is None or setting is None:

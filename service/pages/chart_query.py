@@ -6,13 +6,16 @@ from functools import cached_property
 
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.grouping import EvaluationSetting, group_losses_by_setting
+from bln_search.ranking.grouping import RowKeyWithoutConfiguration, group_losses_by_setting_and_configuration
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.reports.charts.chart import unique_setting_labels
 from bln_search.reports.charts.configurations import ByConfiguration
-from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points, lowest_loss_of_each_point
+from bln_search.reports.charts.evaluation_settings import (
+    restrict_to_settings_of_best_points,
+    search_point_results_from_rows,
+)
 from bln_search.reports.charts.search import SearchPointResult
-from bln_search.reports.charts.search_trials import search_measure, search_trial_results
+from bln_search.reports.charts.search_trials import search_measure_name, search_point_results_from_trials
 from bln_search.specs.sections.search import Objective
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext
@@ -37,9 +40,11 @@ class StudyChartQuery:
         )
 
     @cached_property
-    def losses_by_selectable_setting(self) -> dict[EvaluationSetting, ByConfiguration]:
+    def losses_by_selectable_setting(self) -> dict[RowKeyWithoutConfiguration, ByConfiguration]:
         """Losses of the evaluation settings that can be selected."""
-        return evaluation_settings_of_best_points(group_losses_by_setting(self.board.losses[self.split]))
+        return restrict_to_settings_of_best_points(
+            group_losses_by_setting_and_configuration(self.board.losses[self.split])
+        )
 
     @property
     def selected_setting_index(self) -> int:
@@ -51,7 +56,7 @@ class StudyChartQuery:
         )
 
     @property
-    def selected_setting(self) -> EvaluationSetting | None:
+    def selected_setting(self) -> RowKeyWithoutConfiguration | None:
         """The selected evaluation setting; None if nothing is measured yet."""
         return (
             list(self.losses_by_selectable_setting)[self.selected_setting_index]
@@ -68,7 +73,7 @@ class StudyChartQuery:
             else {}
         )
 
-    def list_probes_of_arm(self, setting: EvaluationSetting, *kinds: ProbeKind) -> list[TrialProbe]:
+    def list_probes_of_arm(self, setting: RowKeyWithoutConfiguration, *kinds: ProbeKind) -> list[TrialProbe]:
         """Return the probes of these kinds of the arm of an evaluation setting."""
         return self.context.ledger.probes.list_probes(self.study.id, arm=setting.arm, kinds=kinds)
 
@@ -85,13 +90,15 @@ class StudyChartQuery:
     def search_point_results(self) -> list[SearchPointResult]:
         """Every point of the space with its best mean loss, or with the objective of its search trials."""
         if self.board.spec.trains_best_points_after_search:
-            return search_trial_results(self.context.ledger.trials.list_trials(self.study.id), self.board.spec)
-        return lowest_loss_of_each_point(self.board.losses[self.split], self.inference_seconds)
+            return search_point_results_from_trials(
+                self.context.ledger.trials.list_trials(self.study.id), self.board.spec
+            )
+        return search_point_results_from_rows(self.board.losses[self.split], self.inference_seconds)
 
     @property
     def measure(self) -> str:
         """What points are compared by."""
-        return search_measure(self.board.spec)
+        return search_measure_name(self.board.spec)
 
     @cached_property
     def inference_seconds(self) -> dict[tuple[str, str], float]:
@@ -99,4 +106,4 @@ class StudyChartQuery:
         search = self.board.spec.search
         if search is None or search.then_train or Objective.INFERENCE_SECONDS not in search.objectives:
             return {}
-        return self.context.ledger.results.read_inference_seconds_by_arm_and_point(self.study.id)
+        return self.context.ledger.results.read_seconds_per_1000_examples_by_arm_point(self.study.id)

@@ -11,7 +11,7 @@ from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.chart_catalog import CHARTS, GROUPS, ChartEntry
 from service.pages.chart_query import MAX_SETTINGS, StudyChartQuery
-from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_response
+from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_or_reason_response
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
@@ -96,6 +96,6 @@ def chart_plotly_json(
     setting: SettingChoice = 0,
 ) -> JSONResponse:
     """A chart as a Plotly figure."""
-    return make_figure_response(
+    return make_figure_or_reason_response(
         CHARTS[name].draw(StudyChartQuery(study, context, split, setting)), CHARTS[name].requirement
     )

@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse
 from bln_search.core.enums import Split
 from bln_search.ranking.selection.cross_study import SharedRow, compare_best_rows_of_studies, match_rows_between_studies
 from bln_search.reports.sentences.study_comparison import best_rows_difference_sentence, shared_rows_sentence
-from bln_search.specs.sections.point_labels import find_distinct_point_digits, format_distinct_points
+from bln_search.specs.sections.point_labels import find_distinct_point_digits, make_label_by_distinct_point
 from bln_search.specs.spec_differences import list_key_differences
 from bln_search.storage.listing.studies import StudyListItem
 from bln_search.storage.pagination import PageRequest
@@ -65,7 +65,7 @@ def study_comparison_page(
         charts=True,
         boards=list(zip(study_ids, boards, strict=True)),
         rows=tested[:_MAX_ROWS],
-        point_labels=format_distinct_points(row.key.point for row in tested[:_MAX_ROWS]),
+        point_labels=make_label_by_distinct_point(row.key.point for row in tested[:_MAX_ROWS]),
         found=found,
         verdicts=_list_study_verdicts(boards, study_ids, tested, found, Split(split)),
         differences=list_key_differences([board.spec for board in boards]),
@@ -99,7 +99,7 @@ def _list_chosen_studies(context: AppContext, reader: Bearer, study_ids: list[in
     ids = [study_id for study_id in study_ids[: MAX_STUDIES + 1] if 0 < study_id < _MAX_ID]
     page = PageRequest(MAX_STUDIES + 1, "-created")
     items = (
-        context.ledger.listing.list_study_page(page, owner=visible_owner_or_none_for_admin(reader), ids=ids)
+        context.ledger.listing.list_study_page_plus_one(page, owner=visible_owner_or_none_for_admin(reader), ids=ids)
         if ids
         else []
     )
@@ -110,7 +110,7 @@ def _list_studies_to_add(context: AppContext, reader: Bearer, name: str, chosen:
     """Return the newest studies whose name contains a text, without the chosen ones."""
     pattern = name.strip().lower().replace("\0", "?")  # Postgres rejects NUL; no name contains either character
     page = PageRequest(_MAX_FOUND + MAX_STUDIES, "-created")
-    items = context.ledger.listing.list_study_page(
+    items = context.ledger.listing.list_study_page_plus_one(
         page, owner=visible_owner_or_none_for_admin(reader), name=pattern or None
     )
     return [item for item in items if item.id not in chosen][:_MAX_FOUND]

@@ -9,17 +9,17 @@ from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
 from bln_search.core.enums import Split
-from bln_search.ranking.grouping import group_losses_by_setting
+from bln_search.ranking.grouping import group_losses_by_setting_and_configuration
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import distinguishing_setting_label, make_labels_unique
 from bln_search.reports.charts.configurations import configuration_ranks_chart_by_label
 from bln_search.reports.charts.curves import LOSS, TrialLearningCurve, learning_curves_chart
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from bln_search.storage.tokens import Bearer
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
 from service.pages.compared_studies import MAX_STUDIES, SplitChoice, Studies, get_leaderboards_of_studies
-from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_response
+from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_or_reason_response
 from service.security import Reader
 
 router = APIRouter(prefix="/compare", include_in_schema=False)
@@ -44,7 +44,9 @@ def _draw_configuration_ranks(
         for study_id, board in zip(
             study_ids, get_leaderboards_of_studies(context, reader, list(study_ids)), strict=True
         )
-        for setting, losses in list(group_losses_by_setting(board.losses[split]).items())[:_MAX_SETTINGS]
+        for setting, losses in list(group_losses_by_setting_and_configuration(board.losses[split]).items())[
+            :_MAX_SETTINGS
+        ]
     ]
     settings = [setting for _, setting, _ in compared]
     labels = make_labels_unique(
@@ -61,7 +63,7 @@ def _draw_learning_curves(context: AppContext, reader: Bearer, study_ids: Sequen
     curves, trials = [], 0
     for study_id, board in zip(study_ids, boards, strict=True):
         records = context.ledger.listing.list_charted_learning_curves(study_id, _MAX_CURVES)
-        point_labels = format_distinct_points(record.trial.point_json for record in records)
+        point_labels = make_label_by_distinct_point(record.trial.point_json for record in records)
         curves += [
             TrialLearningCurve(
                 f"{study_id}: {board.spec.name}, {record.trial.arm}",
@@ -103,7 +105,7 @@ def comparison_plotly_json(
     name: str, context: ContextDep, reader: Reader, study: Studies = None, split: SplitChoice = "validation"
 ) -> JSONResponse:
     """A chart of the comparison as a Plotly figure."""
-    return make_figure_response(
+    return make_figure_or_reason_response(
         _draw_chart_by_name(name, context, reader, study, split), _get_comparison_chart(name).requirement
     )
 

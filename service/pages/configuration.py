@@ -11,14 +11,14 @@ from fastapi.responses import HTMLResponse
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.method import Method
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.grouping import group_losses_by_setting
+from bln_search.ranking.grouping import group_losses_by_setting_and_configuration
 from bln_search.reports.charts.chart import unique_setting_labels
 from bln_search.reports.formatting import compared_rows_by_key
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
-from service.pages.exports import export_variables_of_row
-from service.pages.leaderboard import decimals_by_metric, make_display_row
+from service.pages.exports import exports_template_variables_of_row
+from service.pages.leaderboard import decimals_by_metric, make_row_with_confidence_intervals
 from service.pages.leaderboard.query import EstimateChoice
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
@@ -65,7 +65,9 @@ def configuration_page(
         )
     first = matching[0]
     groups = compared_rows_by_key(context.analyses.find_analysis(study.id))
-    others = [make_display_row(row, board, groups) for row in rows if row is not first][:_MAX_OTHER_ROWS]
+    others = [make_row_with_confidence_intervals(row, board, groups) for row in rows if row is not first][
+        :_MAX_OTHER_ROWS
+    ]
     method = next(spec.method for spec in board.spec.arms if spec.label == first.arm)
     return render_page_response(
         request,
@@ -74,14 +76,14 @@ def configuration_page(
         study={"id": study.id, "name": study.name},
         view=serialize_configuration(selected, method, per_slot=board.spec.has_populations_per_slot),
         method=method,
-        display_row=make_display_row(first, board, groups),
+        display_row=make_row_with_confidence_intervals(first, board, groups),
         parameters=first.parameters,
         others=others,
         decimals=decimals_by_metric(others, board.leaderboard),
         ranked_on=board.leaderboard.ranked_on,
         wins=_list_settings_with_lowest_loss(board, selected),
         exportable=board.spec.external is None and first.state is EvaluationState.MEASURED,
-        **export_variables_of_row(context, study, first),
+        **exports_template_variables_of_row(context, study, first),
         can_fine_tune=board.spec.external is None
         and not (selected.uses_blend or selected.uses_optional_source_of(method)),
         uses=list_code_examples(str(request.base_url).rstrip("/"), study.id, board.spec, first),
@@ -93,7 +95,7 @@ def configuration_page(
 
 def _list_settings_with_lowest_loss(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:
     """Return the evaluation settings under which the configuration has the lowest mean loss."""
-    losses_by_evaluation_setting = group_losses_by_setting(board.losses[board.leaderboard.ranked_on])
+    losses_by_evaluation_setting = group_losses_by_setting_and_configuration(board.losses[board.leaderboard.ranked_on])
     labels = unique_setting_labels(losses_by_evaluation_setting)
     won = []
     for setting, losses in losses_by_evaluation_setting.items():

@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from pydantic import ValidationError
 
-from bln_search.core.enums import ArchiveFormat, ExportStep
+from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.exports import ExportRecord
 from bln_search.core.states import ExportState
 from bln_search.ranking.leaderboard import LeaderboardRow
@@ -24,10 +24,10 @@ from service.security import ReadableStudy, Reader, StudyAccess, WritableStudy
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _FORMAT_LABELS = {
-    ArchiveFormat.ALL: "everything",
-    ArchiveFormat.ONNX: "ONNX program",
-    ArchiveFormat.TORCH_EXPORT: "PyTorch program (torch.export)",
-    ArchiveFormat.SAFETENSORS: "weights (safetensors)",
+    ArchiveContents.ALL: "everything",
+    ArchiveContents.ONNX: "ONNX program",
+    ArchiveContents.TORCH_EXPORT: "PyTorch program (torch.export)",
+    ArchiveContents.SAFETENSORS: "weights (safetensors)",
 }
 _STEP_LABELS = {
     ExportStep.DATA: "reads the data set",
@@ -78,7 +78,7 @@ def export_state_fragment(
     return render_fragment_response("parts/export.html", **values)
 
 
-def export_variables_of_row(context: AppContext, study: StudyAccess, row: LeaderboardRow) -> dict[str, Any]:
+def exports_template_variables_of_row(context: AppContext, study: StudyAccess, row: LeaderboardRow) -> dict[str, Any]:
     """Return the template variables of the exports of a row: the latest one, and others that are ready."""
     records = context.ledger.exports.list_exports_of_row(study.id, row.key)
     ready = [record for record in records[1:] if record.state is ExportState.READY]

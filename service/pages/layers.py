@@ -12,14 +12,14 @@ from bln_search.reports.charts import Chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.page.per_layer import (
     best_configurations_table,
-    layer_effects_table,
-    selected_by_network_table,
+    layer_switch_effects_table,
+    selected_configurations_by_network_table,
     uniform_configurations_table,
 )
 from bln_search.reports.sentences.per_layer import arm_and_point_label, excluded_option_sentences, per_layer_sentences
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
-from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_response
+from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_or_reason_response
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
@@ -50,15 +50,15 @@ def layers_page(request: Request, study: ReadableStudy, context: ContextDep, res
         best=best_configurations_table(selected, _TOP_ROWS) if selected.rows or selected.uniform else None,
         more=best_configurations_table(selected, _MAX_ROWS) if len(selected.rows) > _TOP_ROWS else None,
         uniform=uniform_configurations_table(selected) if selected.uniform else None,
-        networks=selected_by_network_table(selected) if selected.networks else None,
-        effects=layer_effects_table(selected) if selected.effects else None,
+        networks=selected_configurations_by_network_table(selected) if selected.networks else None,
+        effects=layer_switch_effects_table(selected) if selected.effects else None,
     )
 
 
 @router.get("/layers/switches.json")
 def layer_switches_plotly_json(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> JSONResponse:
     """The effect of each switch in each layer, as a Plotly figure."""
-    return make_figure_response(_draw_layer_switch_effects(study, context, result), _REQUIREMENT)
+    return make_figure_or_reason_response(_draw_layer_switch_effects(study, context, result), _REQUIREMENT)
 
 
 @router.get("/layers/switches.csv")

@@ -13,7 +13,7 @@ from service.context import ContextDep
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
-from service.security import SHARE_COOKIE, WritableStudy, get_share_link_bearer
+from service.security import SHARE_COOKIE, WritableStudy, authenticate_share_link
 
 router = APIRouter(include_in_schema=False)
 _COOKIE_SECONDS = 2 * MAX_DAYS * 86_400
@@ -42,7 +42,7 @@ def open_shared_study(
     request: Request, secret: Annotated[str, Path(max_length=200)], context: ContextDep
 ) -> RedirectResponse:
     """Show the study of a link: its secret moves into cookies that are sent for this study only."""
-    bearer = get_share_link_bearer(request, context, secret)
+    bearer = authenticate_share_link(request, context, secret)
     response = RedirectResponse(f"/studies/{bearer.study_id}", 303)
     for prefix in ("", "/api/v1"):
         response.set_cookie(

@@ -17,7 +17,7 @@ from bln_search.reports.formatting import confidence_interval_over_seeds
 from bln_search.storage.pagination import PageRequest
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
-from service.http.etags import etag_matches, make_etag_response
+from service.http.etags import is_etag_in_if_none_match, make_etag_response
 from service.pages.answer import find_recommended_row
 from service.pages.rendering.templates import render_fragment_response, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
@@ -83,7 +83,7 @@ def study_rows_fragment(
     """The present rows of the list, for a script that keeps the page up to date."""
     study_list = FilteredStudyList(context, reader, query)
     etag = study_list.compute_etag()
-    if etag_matches(request, etag):
+    if is_etag_in_if_none_match(request, etag):
         return make_etag_response(request, b"", etag)
     fragment = render_fragment_response(
         "parts/study_table.html", viewer=make_viewer_variables(reader), rows=study_list.read_page().rows
@@ -98,7 +98,9 @@ def recommendations_fragment(
     """The recommended configuration of each of these studies; a script requests it after the list is shown."""
     study_ids = [study_id for study_id in study if 0 < study_id < _MAX_ID]
     page = PageRequest(_MAX_ANSWERS, "-created")
-    items = context.ledger.listing.list_study_page(page, owner=visible_owner_or_none_for_admin(reader), ids=study_ids)
+    items = context.ledger.listing.list_study_page_plus_one(
+        page, owner=visible_owner_or_none_for_admin(reader), ids=study_ids
+    )
     rows = []
     for item in items:
         is_running = item.state == StudyState.RUNNING

@@ -11,7 +11,7 @@ from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import render_study_yaml
 from bln_search.storage.ledger import Ledger
@@ -20,7 +20,7 @@ from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
 from service.pages.answer import find_recommendation_summary
-from service.pages.leaderboard import decimals_by_metric, make_display_row
+from service.pages.leaderboard import decimals_by_metric, make_row_with_confidence_intervals
 from service.pages.live import log_line_variables
 from service.pages.rendering.templates import render_fragment_response, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
@@ -124,7 +124,7 @@ def leading_rows_variables(
     """
     groups = compared_rows_by_key(analysis) if board else {}
     all_rows = board.leaderboard.rows if board else ()
-    rows = [make_display_row(row, board, groups) for row in all_rows[:_LEADING_ROWS]] if board else []
+    rows = [make_row_with_confidence_intervals(row, board, groups) for row in all_rows[:_LEADING_ROWS]] if board else []
     return {
         "rows": rows,
         "decimals": decimals_by_metric(rows, board.leaderboard) if board else {},
@@ -174,7 +174,7 @@ def _trial_grid_variables(ledger: Ledger, study_id: int) -> dict[str, Any]:
     grid: dict[tuple[str, str], dict[int, TrialStatus]] = {}
     for status in statuses:
         grid.setdefault((status.arm, status.point), {})[status.seed] = status
-    labels = format_distinct_points(point for _, point in grid)
+    labels = make_label_by_distinct_point(point for _, point in grid)
     rows = [(arm, labels[point], row) for (arm, point), row in grid.items()]
     reasons = [status for status in statuses if status.reason][:_MAX_REASONS]
     return {"grid": rows, "seeds": seeds, "counts": {}, "reasons": reasons, "point_labels": labels}

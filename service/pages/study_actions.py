@@ -17,7 +17,7 @@ _STATES = {
 }
 
 
-def list_allowed_actions(study: Study) -> tuple[str, ...]:
+def list_actions_allowed_by_state(study: Study) -> tuple[str, ...]:
     """Return the names of the actions that the study's state allows, in the order of their buttons.
 
     A running study is cancelled before it is deleted. *Resume* also withdraws a request that is not carried out yet.

@@ -17,7 +17,7 @@ from service.context import AppContext
 from service.http.pagination import Cursor
 from service.pages.rendering.assets import assets_version
 from service.pages.rendering.templates import url_with_query
-from service.results.study_pages import StudySort, decode_study_cursor_to_page, read_study_page
+from service.results.study_pages import StudySort, decode_study_cursor_to_page_request, read_page_of_studies
 from service.schemas.studies import Study
 from service.security import visible_owner_or_none_for_admin
 from service.serializers import serialize_study
@@ -119,8 +119,8 @@ class FilteredStudyList:
     def read_page(self) -> StudyListPage:
         """Return the page."""
         list_query = {"page": "studies", **self._ledger_filters}
-        page = decode_study_cursor_to_page(self.query.cursor, self.query.size, self.query.sort, list_query)
-        found = read_study_page(self._ledger, page, list_query, **self._ledger_filters)
+        page = decode_study_cursor_to_page_request(self.query.cursor, self.query.size, self.query.sort, list_query)
+        found = read_page_of_studies(self._ledger, page, list_query, **self._ledger_filters)
         return StudyListPage([self._make_listed_study(item) for item in found.items], found.next_cursor)
 
     def _make_listed_study(self, item: StudyListItem) -> ListedStudy:

@@ -10,13 +10,13 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from bln_search.core.states import StudyState, TrialState
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.curves import TrialLearningCurve, learning_curves_chart
-from bln_search.specs.records import encode_point
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.records import encode_point_as_json
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from bln_search.storage.pagination import PageRequest
 from service.context import AppContext, ContextDep
 from service.http.pagination import Cursor
 from service.pages.live import log_line_variables
-from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_response
+from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_or_reason_response
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
@@ -42,13 +42,13 @@ def trials_page(
     """A page of the trials, in the order of the study."""
     filters = {"state": state or None, "arm": arm or None}
     trials, next_cursor = read_trial_page(context.ledger, study.id, filters, "position", _PAGE_SIZE, cursor)
-    labels = format_distinct_points(encode_point(trial.parameters) for trial in trials)
+    labels = make_label_by_distinct_point(encode_point_as_json(trial.parameters) for trial in trials)
     counts = context.ledger.listing.count_trials_by_arm_and_state(study.id)
     return render_page_response(
         request,
         "trials.html",
         trials=trials,
-        point_labels={trial.id: labels[encode_point(trial.parameters)] for trial in trials},
+        point_labels={trial.id: labels[encode_point_as_json(trial.parameters)] for trial in trials},
         filters={name: value for name, value in filters.items() if value},
         arms=sorted(counts),
         states=[choice for choice in TrialState if any(choice in of_arm for of_arm in counts.values())],
@@ -79,7 +79,7 @@ def trial_detail_page(request: Request, study: ReadableStudy, context: ContextDe
 @router.get("/{trial_id:number}/curve.json")
 def trial_curve_plotly_json(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> JSONResponse:
     """Losses by epoch, as a Plotly figure."""
-    return make_figure_response(_draw_trial_learning_curve(context, study, trial_id), _REQUIREMENT)
+    return make_figure_or_reason_response(_draw_trial_learning_curve(context, study, trial_id), _REQUIREMENT)
 
 
 @router.get("/{trial_id:number}/curve.csv")
@@ -102,7 +102,9 @@ def _study_page_variables(context: AppContext, study: StudyAccess) -> dict[str, 
 
 def _draw_trial_learning_curve(context: AppContext, study: StudyAccess, trial_id: int) -> Chart | None:
     trial = read_trial(context.ledger, study.id, trial_id)
-    (curve,) = context.ledger.listing.list_learning_curve_page(study.id, PageRequest(1, "position"), {"id": trial.id})
+    (curve,) = context.ledger.listing.list_learning_curve_page_plus_one(
+        study.id, PageRequest(1, "position"), {"id": trial.id}
+    )
     unit = context.ledger.studies.get(study.id).spec.loss_description.unit
-    curves = [TrialLearningCurve(trial.arm, encode_point(trial.parameters), trial.seed, curve.epochs)]
+    curves = [TrialLearningCurve(trial.arm, encode_point_as_json(trial.parameters), trial.seed, curve.epochs)]
     return learning_curves_chart(curves, 1, unit=unit)

@@ -19,7 +19,7 @@ _CACHED_DIGESTS = 4096
 """Files whose digest is cached; a file with another size, time or inode is read again."""
 
 
-def get_verified_checkpoint_file(
+def get_verified_checkpoint_path_or_bytes(
     store: CheckpointStore, ledger: Ledger, study_id: int, row: CheckpointRecord
 ) -> Path | bytes:
     """Return the path of a checkpoint file in a local folder, or the content of one in a bucket.

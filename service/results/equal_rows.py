@@ -54,7 +54,7 @@ class DistinctRows:
         return [EqualRowsGroup(row, self.batch_sizes.get(row.key, (row.batch_size,))) for row in self.rows[start:end]]
 
 
-def join_equal_rows(
+def make_distinct_rows(
     rows: Sequence[LeaderboardRow], split: Split, *, collapse: bool, per_slot: bool = False
 ) -> DistinctRows:
     """Join the rows of each deterministic configuration that differ in the mini-batch size alone, in the given order.

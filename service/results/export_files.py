@@ -21,7 +21,7 @@ MEDIA_TYPE = "application/octet-stream"
 """As for checkpoints: generators of clients do not know `application/zip`."""
 
 
-class ArchiveLostError(Exception):
+class ArchiveMissingOrDamagedError(Exception):
     """The archive is not in the store, or its content has changed."""
 
 
@@ -35,7 +35,7 @@ def make_archive_response(store: CheckpointStore, archive: StoredArchive, name: 
         scratch: Folder with disk space for a copy of an archive in a bucket.
 
     Raises:
-        ArchiveLostError: The archive is missing or damaged.
+        ArchiveMissingOrDamagedError: The archive is missing or damaged.
         CheckpointStoreError: The store cannot be read.
     """
     try:
@@ -45,7 +45,7 @@ def make_archive_response(store: CheckpointStore, archive: StoredArchive, name: 
             return FileResponse(path, filename=name, media_type=MEDIA_TYPE, headers=_etag_header(archive))
         return _make_downloaded_archive_response(store, archive, name, scratch)
     except FileNotFoundError:
-        raise ArchiveLostError from None
+        raise ArchiveMissingOrDamagedError from None
 
 
 def _make_downloaded_archive_response(
@@ -78,7 +78,7 @@ def _etag_header(archive: StoredArchive) -> dict[str, str]:
 def _check_archive_digest(archive: StoredArchive, digest: str) -> None:
     if digest != archive.sha256:
         _log.error("archive %s is damaged: SHA-256 %s, recorded %s", archive.file, digest, archive.sha256)
-        raise ArchiveLostError
+        raise ArchiveMissingOrDamagedError
 
 
 def _iter_chunks_and_close(content: BinaryIO) -> Iterator[bytes]:

@@ -72,7 +72,7 @@ def _matches_all_filters(
 def _filter_rows_by_parameters(
     board: CachedLeaderboard, rows: list[LeaderboardRow], texts: Sequence[str]
 ) -> list[LeaderboardRow]:
-    parameters = board.parameters_by_point
+    parameters = board.point_parameter_parser
     required = parse_parameter_filters(texts, sorted(board.distinct_parameter_values))
     return [row for row in rows if all(item.matches(parameters(row.point)) for item in required)]
 

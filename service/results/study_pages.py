@@ -11,7 +11,7 @@ from fastapi import Query
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.listing.studies import StudyListItem
 from bln_search.storage.pagination import PageRequest
-from service.http.pagination import decode_cursor_to_page, encode_cursor
+from service.http.pagination import decode_cursor_to_page_request, encode_cursor
 
 StudySort = Annotated[
     str,
@@ -22,7 +22,7 @@ _KEY_TYPES: dict[str, tuple[type, ...]] = {"created": (int,), "name": (str, int)
 
 
 @dataclass(frozen=True)
-class StudyItemsPage:
+class StudyListItemsPage:
     """A page of the list.
 
     Attributes:
@@ -34,25 +34,27 @@ class StudyItemsPage:
     next_cursor: str | None
 
 
-def decode_study_cursor_to_page(
+def decode_study_cursor_to_page_request(
     cursor: str | None, limit: int, sort: str, list_query: Mapping[str, Any]
 ) -> PageRequest:
-    """Return the page that a cursor points to; arguments and errors as for `decode_cursor_to_page`."""
-    return decode_cursor_to_page(cursor, limit, sort, list_query, _KEY_TYPES[sort.removeprefix("-")])
+    """Return the page that a cursor points to; arguments and errors as for `decode_cursor_to_page_request`."""
+    return decode_cursor_to_page_request(cursor, limit, sort, list_query, _KEY_TYPES[sort.removeprefix("-")])
 
 
-def read_study_page(ledger: Ledger, page: PageRequest, list_query: Mapping[str, Any], **filters: Any) -> StudyItemsPage:
+def read_page_of_studies(
+    ledger: Ledger, page: PageRequest, list_query: Mapping[str, Any], **filters: Any
+) -> StudyListItemsPage:
     """Read a page of the list.
 
     Args:
         ledger: The ledger.
         page: The page.
         list_query: Name of the list and its filters, for the cursor.
-        filters: Filters of `PageRepository.list_studies`.
+        filters: Filters of `ListingRepository.list_studies`.
     """
-    items = ledger.listing.list_study_page(page, **filters)
+    items = ledger.listing.list_study_page_plus_one(page, **filters)
     if len(items) <= page.limit:
-        return StudyItemsPage(items, None)
+        return StudyListItemsPage(items, None)
     last, order = items[page.limit - 1], page.sort.removeprefix("-")
     key = (last.id,) if order == "created" else (getattr(last, order), last.id)
-    return StudyItemsPage(items[: page.limit], encode_cursor(key, page.sort, list_query))
+    return StudyListItemsPage(items[: page.limit], encode_cursor(key, page.sort, list_query))

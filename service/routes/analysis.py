@@ -14,8 +14,8 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.analysis import analysis_sentences
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.etags import etag_matches, make_etag_response
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor
+from service.http.etags import is_etag_in_if_none_match, make_etag_response
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
 from service.routes.result_filters import ArmFilter
 from service.schemas.base import ListPage
 from service.security import ReadableStudy, make_missing_analysis_problem
@@ -60,7 +60,7 @@ def get_analysis(request: Request, study: ReadableStudy, context: ContextDep) ->
     """Which rows differ significantly, which one is recommended, and its selection bias. Complete studies only."""
     made_at = context.ledger.analyses.find_current_analysis_time(study.id)
     etag = f"{study.id}-{made_at and made_at.timestamp()}-{VERSION}"
-    if made_at is not None and etag_matches(request, etag):
+    if made_at is not None and is_etag_in_if_none_match(request, etag):
         return make_etag_response(request, b"", etag)
     cached = context.analyses.find_analysis(study.id)
     if made_at is None or cached is None:
@@ -82,7 +82,7 @@ def list_probes(
 ) -> ListPage[ProbeOut]:
     """Results with other inference batch sizes, after other epochs, and with other batch compositions."""
     list_query = {"list": "probes", "study": study.id, "kind": kind, "arm": arm}
-    page = decode_cursor_to_page(cursor, limit, "id", list_query)
+    page = decode_cursor_to_page_request(cursor, limit, "id", list_query)
     rows = context.ledger.probes.list_probe_page(
         study.id, 0 if page.after is None else int(page.after[0]), limit + 1, kind, arm
     )

@@ -12,7 +12,7 @@ from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
-from service.results.checkpoint_files import get_verified_checkpoint_file
+from service.results.checkpoint_files import get_verified_checkpoint_path_or_bytes
 from service.security import ReadableStudy, Reader
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
@@ -44,7 +44,9 @@ def get_checkpoint(
     if record is None:
         raise ProblemException(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
     try:
-        file = get_verified_checkpoint_file(context.settings.checkpoint_store, context.ledger, study.id, record)
+        file = get_verified_checkpoint_path_or_bytes(
+            context.settings.checkpoint_store, context.ledger, study.id, record
+        )
     except FileNotFoundError:
         freed_at = context.ledger.checkpoints.find_freed_time(study.id, record.file)
         reason = "is missing in the checkpoint store"

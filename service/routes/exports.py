@@ -14,7 +14,7 @@ from service.context import ContextDep
 from service.http.pagination import Limit
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
-from service.results.export_files import MEDIA_TYPE, ArchiveLostError, make_archive_response
+from service.results.export_files import MEDIA_TYPE, ArchiveMissingOrDamagedError, make_archive_response
 from service.results.exports import get_export_record, request_export, serialize_export, serialize_exports
 from service.schemas.base import ListPage
 from service.schemas.exports import Export, ExportRequest
@@ -81,7 +81,7 @@ def download_export(study: ReadableStudy, export_id: ExportId, context: ContextD
     try:
         settings = context.settings
         return make_archive_response(settings.checkpoint_store, record.archive, name, settings.home)
-    except ArchiveLostError:
+    except ArchiveMissingOrDamagedError:
         context.ledger.exports.mark_archive_lost(study.id, record.id)
         raise _make_not_ready_problem(get_export_record(context, study.id, export_id)) from None
 

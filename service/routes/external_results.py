@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.problems import Problem
-from bln_search.storage.results.external_results import decode_and_check_results
+from bln_search.storage.results.external_results import decode_results_and_list_problems
 from service.admission import check_free_disk_space
 from service.api_route import ApiRoute
 from service.context import ContextDep
@@ -35,7 +35,7 @@ def submit_results(
     if len(results.networks) > context.settings.most_trials:
         limit = f"there are {len(results.networks)}; the limit of this service is {context.settings.most_trials}"
         raise make_invalid_body_problem([Problem(("networks",), limit)])
-    checked = decode_and_check_results(results)
+    checked = decode_results_and_list_problems(results)
     if checked.problems:
         raise make_invalid_body_problem(checked.problems)
     check_free_disk_space(context.settings)

@@ -8,14 +8,20 @@ from fastapi import APIRouter, Query, Request, Response
 
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.reports.export import flatten_row, task_fields
+from bln_search.reports.export import loss_and_task_metric_fields, row_to_json_fields
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from service.api_route import ApiRoute
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
-from service.http.etags import etag_matches, make_etag_response
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor, make_invalid_cursor_problem
-from service.results.equal_rows import EqualRowsGroup, join_equal_rows
+from service.http.etags import is_etag_in_if_none_match, make_etag_response
+from service.http.pagination import (
+    Cursor,
+    Limit,
+    decode_cursor_to_page_request,
+    encode_cursor,
+    make_invalid_cursor_problem,
+)
+from service.results.equal_rows import EqualRowsGroup, make_distinct_rows
 from service.results.leaderboard_filters import filter_and_sort_rows
 from service.results.leaderboard_response import MEDIA_TYPES, encode_leaderboard_as_text, make_leaderboard_etag
 from service.routes.result_filters import (
@@ -91,17 +97,17 @@ def get_leaderboard(
         "parameter": parameter,
     }
     list_query = {"list": "leaderboard", "study": study.id, "on": on, "collapse": collapse, **filters}
-    page = decode_cursor_to_page(cursor, limit, sort, list_query, (int, int))
+    page = decode_cursor_to_page_request(cursor, limit, sort, list_query, (int, int))
     start, results = (0, study.results) if page.after is None else (max(0, int(page.after[0])), int(page.after[1]))
     analyzed_at = context.ledger.analyses.find_current_analysis_time(study.id) if output in _ANALYZED else None
     query = [list_query, sort, output, (page.limit, start) if output == "json" else None, analyzed_at]
     etag = make_leaderboard_etag(study.id, study.revision, results, query)
-    body = b"" if etag_matches(request, etag) else context.responses.find_body(etag)
+    body = b"" if is_etag_in_if_none_match(request, etag) else context.responses.find_body(etag)
     if body is None:
         board = _get_leaderboard_of_page(context, study, on, results, is_first=page.after is None)
         filtered = filter_and_sort_rows(board, filters, sort)
         per_slot = board.spec.has_populations_per_slot
-        rows = join_equal_rows(filtered, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
+        rows = make_distinct_rows(filtered, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
         if output == "json":
             following_cursor = None
             if start + limit < len(rows):
@@ -139,7 +145,7 @@ def _find_analysis(context: AppContext, study: StudyAccess, board: CachedLeaderb
 
 
 def _row_to_json(group: EqualRowsGroup, *, collapse: bool) -> dict[str, Any]:
-    row = flatten_row(group.row)
+    row = row_to_json_fields(group.row)
     return {**row, "batch_sizes": list(group.batch_sizes)} if collapse else row
 
 
@@ -154,7 +160,7 @@ def _encode_leaderboard_page(
         ranked_on=leaderboard.ranked_on,
         conditions=list(leaderboard.condition_names),
         warning=find_test_ranking_warning(leaderboard),
-        **task_fields(board.spec, leaderboard),
+        **loss_and_task_metric_fields(board.spec, leaderboard),
         rows=rows,
         next_cursor=next_cursor,
     )

@@ -10,7 +10,7 @@ from bln_search.core.configuration import CODE_LETTERS
 from bln_search.core.enums import Split
 from service.api_route import ApiRoute
 from service.context import AppContext, ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
 from service.routes.result_filters import (
     ArmFilter,
     BatchSizeFilter,
@@ -61,8 +61,8 @@ def list_evaluations(
     }
     trial_filters = {"arm": arm, "seed": seed}
     list_query = {"list": "evaluations", "study": study.id, **filters, **trial_filters}
-    page = decode_cursor_to_page(cursor, limit, "id", list_query)
-    records = context.ledger.listing.list_evaluation_page(study.id, page, filters, trial_filters)
+    page = decode_cursor_to_page_request(cursor, limit, "id", list_query)
+    records = context.ledger.listing.list_evaluation_page_plus_one(study.id, page, filters, trial_filters)
     following_cursor = encode_cursor((records[limit - 1].id,), "id", list_query) if len(records) > limit else None
     return ListPage(items=[serialize_evaluation(record) for record in records[:limit]], next_cursor=following_cursor)
 
@@ -85,8 +85,8 @@ def list_curves(
     """Loss and accuracy of training and validation by epoch, a curve for each trial."""
     filters = {"arm": arm, "seed": seed}
     list_query = {"list": "curves", "study": study.id, **filters}
-    page = decode_cursor_to_page(cursor, limit, sort, list_query, (int, int))
-    curve_records = context.ledger.listing.list_learning_curve_page(study.id, page, filters)
+    page = decode_cursor_to_page_request(cursor, limit, sort, list_query, (int, int))
+    curve_records = context.ledger.listing.list_learning_curve_page_plus_one(study.id, page, filters)
     items = [
         Curve(
             trial_id=curve.trial.id,

@@ -14,14 +14,19 @@ from bln_search.core.states import NEXT_STEPS, StudyState
 from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
-from service.admission import check_free_disk_space, plan_study_within_limits
+from service.admission import check_free_disk_space, check_limits_and_compute_study_size
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.etags import etag_matches, make_etag_response, parse_if_match_revision, study_json_and_etag
+from service.http.etags import (
+    is_etag_in_if_none_match,
+    make_etag_response,
+    parse_if_match_revision,
+    study_json_and_etag,
+)
 from service.http.pagination import Cursor, Limit
 from service.http.problems import ProblemException
-from service.plan_estimate import add_estimates_to_plan
-from service.results.study_pages import StudySort, decode_study_cursor_to_page, read_study_page
+from service.plan_estimate import make_plan_with_estimates
+from service.results.study_pages import StudySort, decode_study_cursor_to_page_request, read_page_of_studies
 from service.schemas.base import ListPage
 from service.schemas.studies import PlanOut, Study, StudyDetail, StudyUpdate, SubmittedStudy, Tag
 from service.security import ReadableStudy, Reader, WritableStudy, Writer, visible_owner_or_none_for_admin
@@ -45,7 +50,7 @@ def submit_study(
 
     Idempotent: the same study of the same owner returns the existing study, with status 200 instead of 201.
     """
-    plan_study_within_limits(study, context.settings)
+    check_limits_and_compute_study_size(study, context.settings)
     if not context.ledger.queue.is_already_submitted(study, writer.account, idempotency_key):
         check_free_disk_space(context.settings)
     max_studies = context.settings.most_studies
@@ -58,7 +63,7 @@ def submit_study(
 @router.post("/validate", operation_id="validate_study")
 def validate_study(study: StudySpec, context: ContextDep, _reader: Reader) -> PlanOut:
     """The plan of a study, without submitting it: trials, evaluations, undefined ones, time and bytes."""
-    return add_estimates_to_plan(study, plan_study_within_limits(study, context.settings), context.ledger)
+    return make_plan_with_estimates(study, check_limits_and_compute_study_size(study, context.settings), context.ledger)
 
 
 @router.get("", operation_id="list_studies", response_model=ListPage[Study])
@@ -84,16 +89,18 @@ def list_studies(
     list_query: dict[str, Any] = {"list": "studies", "owner": owner, "state": states, "name": name}
     if tag:
         list_query["tag"] = sorted(tag)
-    page = decode_study_cursor_to_page(cursor, limit, sort, list_query)
+    page = decode_study_cursor_to_page_request(cursor, limit, sort, list_query)
     version = context.ledger.listing.read_study_list_version(owner)
     etag = (
         "list-"
         + hashlib.sha256(repr((list_query, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
     )
-    body = b"" if etag_matches(request, etag) else context.responses.find_body(etag)
+    body = b"" if is_etag_in_if_none_match(request, etag) else context.responses.find_body(etag)
     if body is not None:
         return make_etag_response(request, body, etag)
-    found = read_study_page(context.ledger, page, list_query, owner=owner, states=states, name=name, tags=tag or ())
+    found = read_page_of_studies(
+        context.ledger, page, list_query, owner=owner, states=states, name=name, tags=tag or ()
+    )
     page_out = ListPage[Study](items=[serialize_study(item) for item in found.items], next_cursor=found.next_cursor)
     body = page_out.model_dump_json().encode()
     context.responses.put_unless_large(etag, body)
@@ -144,7 +151,7 @@ def cancel_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     context.ledger.queue.cancel(study.id, study.bearer.account)
     detail = _read_study_detail(context.ledger, study.id)
     if detail.state == StudyState.CANCELLED:  # otherwise its worker does so when it stops
-        context.ledger.training_states.remove_files(study.id, context.settings.checkpoint_store)
+        context.ledger.training_states.remove_files_of_study(study.id, context.settings.checkpoint_store)
     return detail
 
 

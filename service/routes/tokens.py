@@ -13,7 +13,7 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.tokens import TokenInfo, TokenKind
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
 from service.http.problems import ProblemException
 from service.schemas.access import RevokedTokens, Session, SignIn, TokenCreate, TokenCreated, TokenOut, TokenRevocation
 from service.schemas.base import ListPage
@@ -36,7 +36,7 @@ def read_token_page(
 ) -> tuple[list[TokenInfo], str | None]:
     """Return a page of tokens and the cursor of the next page; None on the last page."""
     list_query = {"list": "tokens", "owner": owner}
-    page = ledger.tokens.list_tokens(owner, decode_cursor_to_page(cursor, limit, _SORT, list_query))
+    page = ledger.tokens.list_tokens(owner, decode_cursor_to_page_request(cursor, limit, _SORT, list_query))
     has_more = len(page) > limit
     return page[:limit], encode_cursor((page[limit - 1].id,), _SORT, list_query) if has_more else None
 
@@ -93,16 +93,16 @@ def sign_in(request: Request, body: SignIn, context: ContextDep, response: Respo
         check_same_site(request)
     bearer = context.ledger.tokens.find_bearer(body.token)
     if bearer is None or bearer.kind is not TokenKind.ACCESS:
-        context.rate_limiter.count_request_within_limit(f"wrong {client}", 60)
+        context.rate_limiter.count_request_and_check_limit(f"wrong {client}", 60)
         raise ProblemException(
             401, "no-token", "this token is unknown, revoked or expired", headers={"WWW-Authenticate": "Bearer"}
         )
-    context.rate_limiter.count_request_within_limit(bearer.rate_limit_key)
+    context.rate_limiter.count_request_and_check_limit(bearer.rate_limit_key)
     request.state.bearer = bearer
     lifetime = timedelta(hours=context.settings.session_hours)
     response.set_cookie(
         COOKIE,
-        context.ledger.tokens.start_session(bearer, lifetime),
+        context.ledger.tokens.create_sign_in_session(bearer, lifetime),
         max_age=int(lifetime.total_seconds()),
         httponly=True,
         samesite="strict",

@@ -12,7 +12,7 @@ from bln_search.core.states import TrialState
 from bln_search.storage.ledger import Ledger
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page, encode_cursor
+from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
 from service.http.problems import ProblemException
 from service.routes.result_filters import ArmFilter, MethodFilter, PositionSort, SeedFilter
 from service.schemas.base import ListPage
@@ -62,8 +62,8 @@ def read_trial_page(
         cursor: Cursor of the page; None for the first page.
     """
     list_query = {"list": "trials", "study": study_id, **filters}
-    page = decode_cursor_to_page(cursor, limit, sort, list_query, (int, int))
-    records = ledger.listing.list_trial_page(study_id, page, filters)
+    page = decode_cursor_to_page_request(cursor, limit, sort, list_query, (int, int))
+    records = ledger.listing.list_trial_page_plus_one(study_id, page, filters)
     last = records[limit - 1] if len(records) > limit else None
     following_cursor = None if last is None else encode_cursor((last.position, last.id), sort, list_query)
     activity = ledger.listing.read_activity_by_trial([record.id for record in records[:limit]])

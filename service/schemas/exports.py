@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 
 from bln_search.core.blend import ESTIMATE_PATTERN
 from bln_search.core.configuration import CODE_LETTERS
-from bln_search.core.enums import ArchiveFormat, ExportStep
+from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.states import ExportState
 from bln_search.ranking.row_choice import RECOMMENDED
 from service.schemas.base import whole_float_to_int
@@ -39,7 +39,7 @@ class ExportRequest(BaseModel):
     seed: Annotated[int, Field(ge=0, lt=2**32, strict=True), BeforeValidator(whole_float_to_int)] | None = Field(
         default=None, description="seed of the network; by default the one with the lowest validation loss"
     )
-    format: ArchiveFormat = Field(default=ArchiveFormat.ALL, description="forms of the network in the archive")
+    format: ArchiveContents = Field(default=ArchiveContents.ALL, description="forms of the network in the archive")
 
 
 class Export(BaseModel):
@@ -54,7 +54,7 @@ class Export(BaseModel):
     estimate: str | None
     batch_size: int
     seed: int
-    format: ArchiveFormat
+    format: ArchiveContents
     state: ExportState
     step: ExportStep | None = Field(description="what the worker is doing; null unless the state is running")
     reason: str | None = Field(description="why it failed, or why the last attempt did")

@@ -106,7 +106,9 @@ def test_per_layer_losses_equal_those_of_the_configured_network(trained, method)
     assert ranked.result.size == str(9**4)
     for code in ("AA--.AF--.TA--.FT--", "FA--.AA--.AT--.AF--", "AA--.AA--.AA--.AA--"):
         configuration = PerLayerConfiguration.parse(code)
-        index = ranked.record.space.index_of_digits(ranked.record.space.digits_of_configuration(configuration))
+        index = ranked.record.space.index_of_choice_digits(
+            ranked.record.space.choice_digits_of_configuration(configuration)
+        )
         choice = ranked.with_populations(configuration)
         configured = bln_search.apply_configuration(copy.deepcopy(converted), choice).eval()
         with torch.no_grad():

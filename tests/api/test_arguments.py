@@ -10,7 +10,7 @@ import pytest
 import bln_search
 from bln_search.api import arguments
 from bln_search.api.inputs.score import ScoreName
-from bln_search.core.enums import Correction, LayerSearch, PopulationEstimate, Semantics
+from bln_search.core.enums import Correction, LayerSearchAlgorithm, PopulationEstimate, Semantics
 from bln_search.core.method import Method
 
 
@@ -21,7 +21,7 @@ from bln_search.core.method import Method
         (arguments.SemanticsName, list(Semantics)),
         (arguments.CorrectionName, list(Correction)),
         (arguments.EstimateName, [estimate for estimate in PopulationEstimate if not estimate.has_own_source_letter]),
-        (arguments.LayerSearchName, list(LayerSearch)),
+        (arguments.LayerSearchName, list(LayerSearchAlgorithm)),
     ],
 )
 def test_literals_are_the_values_of_the_enumeration(names, values):

@@ -40,10 +40,10 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
     moments = collected[bn].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
     population = bn.compute_population(moments, Correction.TOTAL).batch.deviation
     memory = mbn.compute_population(
-        mbn.estimates_from_history()[PopulationEstimate.MEMORY], Correction.TOTAL
+        mbn.moments_by_estimate_from_history()[PopulationEstimate.MEMORY], Correction.TOTAL
     ).batch.deviation
     moving = brn.compute_population(
-        brn.estimates_from_history()[PopulationEstimate.MOVING], Correction.TOTAL
+        brn.moments_by_estimate_from_history()[PopulationEstimate.MOVING], Correction.TOTAL
     ).batch.deviation
     assert population.item() == pytest.approx(total([1, 1, 1, 1]), rel=1e-6)
     assert memory.item() == pytest.approx(total([0, 0.81, 0.9, 1]), rel=1e-6)

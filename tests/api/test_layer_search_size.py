@@ -80,14 +80,14 @@ def test_best_independent_has_the_lowest_loss_of_its_kind(search):
     layered = bln_search.search_layers(network(), loader(60, 0), loader(60, 1), search=search, evaluations=100)
     space, sums = layered.record.space, layered.record.sums
     digits = (
-        [space.digits_at_index(index) for index in range(space.num_configurations)]
+        [space.choice_digits_at_index(index) for index in range(space.num_configurations)]
         if sums.digits is None
         else sums.digits.tolist()
     )
     losses = {
         str(configuration): loss
         for configuration, loss in zip(
-            map(space.configuration_of_digits, digits), sums.mean_loss_per_configuration, strict=True
+            map(space.configuration_of_choice_digits, digits), sums.mean_loss_per_configuration, strict=True
         )
         if configuration.is_deterministic
     }

@@ -14,7 +14,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
-from bln_search.evaluation.tree.verification import compute_plain_pass_losses
+from bln_search.evaluation.tree.verification import compute_plain_pass_losses_of_configuration
 from bln_search.models import MLP
 from bln_search.norms import BLN, BN
 from bln_search.norms.network.layers import evaluation_mode
@@ -125,8 +125,10 @@ def test_plain_passes_agree():
     }
     tree = TreePerLayerEvaluator(model, list(loader(40, 1)), populations)
     configuration = PerLayerConfiguration.parse("TFTF.FTTF")
-    index = ranked.record.space.index_of_digits(ranked.record.space.digits_of_configuration(configuration))
-    expected = float(compute_plain_pass_losses(tree, configuration, tree.batches).double().mean())
+    index = ranked.record.space.index_of_choice_digits(
+        ranked.record.space.choice_digits_of_configuration(configuration)
+    )
+    expected = float(compute_plain_pass_losses_of_configuration(tree, configuration, tree.batches).double().mean())
     assert ranked.record.sums.mean_loss_per_configuration[index] == pytest.approx(expected, rel=1e-5)
 
 

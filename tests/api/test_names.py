@@ -12,7 +12,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import BLN
 
 
@@ -41,7 +41,7 @@ def network():
 )
 def test_moments_under_other_layer_names_are_rejected(evaluate, change, message):
     model = network()
-    moments = collect_frozen_moments(model, (x for x, _ in batches()))
+    moments = collect_moments_with_frozen_weights(model, (x for x, _ in batches()))
     renamed = {change(name): value for name, value in moments.items() if change(name)}
     with pytest.raises(DataError, match=message):
         evaluate(model, batches(), batches(), gathered={PopulationEstimate.EPOCH: renamed})
@@ -51,7 +51,7 @@ def test_moments_of_layers_reached_only_in_training_are_accepted():
     model = network()
     model.spare = BLN(8)
     model.forward = lambda x: nn.Sequential.forward(model[:5], x)
-    moments = collect_frozen_moments(model, (x for x, _ in batches()))
+    moments = collect_moments_with_frozen_weights(model, (x for x, _ in batches()))
     all_moments = {**moments, "spare": moments["1"]}
     with pytest.warns(UserWarning, match="no mini-batch of train_loader reached the layer spare"):
         ranked = evaluate_configurations(model, batches(), batches(), gathered={PopulationEstimate.EPOCH: all_moments})
@@ -89,7 +89,7 @@ def test_untraceable_network_needs_layer_names():
             return super().forward(x if x.sum() > 0 else -x)
 
     model = Branching()
-    moments = collect_frozen_moments(model, (x for x, _ in batches()))
+    moments = collect_moments_with_frozen_weights(model, (x for x, _ in batches()))
     for name in ("n1", "n2"):
         layer = getattr(model, name)
         layer.configure(InferenceConfiguration("TTTT"), layer.compute_population(moments[name], Correction.BESSEL))
@@ -111,4 +111,4 @@ def test_population_from_few_mini_batches_gives_a_warning():
     sizes = [6, 7, 8, 9, 10]
     mixed = [batch for size in sizes for batch in batches(1, size)]
     with pytest.warns(UserWarning, match="estimated from 1 of 5 training mini-batches, those of 10 examples"):
-        collect_frozen_moments(network(), (x for x, _ in mixed))
+        collect_moments_with_frozen_weights(network(), (x for x, _ in mixed))

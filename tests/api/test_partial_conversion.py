@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.norms.network.layers import evaluation_mode, find_norms
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
 from tests.api.small_network import cut, losses
 
 TRAIN = [(x.double(), y) for x, y in cut(0, 30)]
@@ -46,7 +46,7 @@ def plain_loss(model):
 
 
 def test_conversion_of_a_part_keeps_the_outputs(network):
-    assert list(find_norms(network)) == ["late.1"]
+    assert list(get_norms_by_name(network)) == ["late.1"]
     assert type(network.early[1]) is nn.BatchNorm1d
     ranked = bln_search.evaluate_configurations(network, TRAIN, VALIDATION)
     assert ranked.as_is.row.metrics["validation"].loss.mean == pytest.approx(plain_loss(network), rel=1e-12)
@@ -75,7 +75,7 @@ def test_search_of_a_converted_part_equals_a_plain_loop(network):
     for index in range(space.num_configurations):
         copied = copy.deepcopy(network)
         bln_search.apply_configuration(
-            copied, layered.with_populations(space.configuration_of_digits(space.digits_at_index(index)))
+            copied, layered.with_populations(space.configuration_of_choice_digits(space.choice_digits_at_index(index)))
         )
         expected.append(plain_loss(copied))
     np.testing.assert_allclose(layered.record.sums.mean_loss_per_configuration, expected, rtol=1e-12)

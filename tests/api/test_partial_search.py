@@ -12,7 +12,7 @@ from torch import nn
 import bln_search
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
-from bln_search.norms.network.layers import evaluation_mode, find_norms
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
 from tests.api.small_network import cut
 
 TRAIN = [(x.double(), y) for x, y in cut(0, 30)]
@@ -73,7 +73,7 @@ def plain_losses(network, layered):
     for index in range(space.num_configurations):
         copied = copy.deepcopy(network)
         bln_search.apply_configuration(
-            copied, layered.with_populations(space.configuration_of_digits(space.digits_at_index(index)))
+            copied, layered.with_populations(space.configuration_of_choice_digits(space.choice_digits_at_index(index)))
         )
         with torch.no_grad(), evaluation_mode(copied):
             parts = [nn.functional.cross_entropy(copied(x), y, reduction="none") for x, y in VALIDATION]
@@ -82,7 +82,7 @@ def plain_losses(network, layered):
 
 
 def codes(network):
-    return {name: str(layer.configuration) for name, layer in find_norms(network).items()}
+    return {name: str(layer.configuration) for name, layer in get_norms_by_name(network).items()}
 
 
 @pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
@@ -135,11 +135,12 @@ def test_applied_configurations_of_bln_layers_are_kept(row):
     network = bln_search.convert(sequential(), batch_size=5).double()
     ranked = bln_search.evaluate_configurations(network, TRAIN, VALIDATION, blends=[0.25])
     bln_search.apply_configuration(network, ranked[row])
-    for layer in find_norms(network).values():
+    for layer in get_norms_by_name(network).values():
         layer.drop_unused_populations()  # as an export does
     layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="as_is")
     assert {
-        str(row).split(".")[0] for row in map(layered.record.space.configuration_of_digits, [(0, 0, 0), (0, 0, 15)])
+        str(row).split(".")[0]
+        for row in map(layered.record.space.configuration_of_choice_digits, [(0, 0, 0), (0, 0, 15)])
     } == {row}
     np.testing.assert_allclose(
         layered.record.sums.mean_loss_per_configuration, plain_losses(network, layered), rtol=1e-12
@@ -242,7 +243,7 @@ def count_batches(batches):
 def test_wrong_arguments_are_rejected_before_data_are_read():
     network = bln_search.convert(trained(sequential), method="same")
     missing = copy.deepcopy(network)
-    for layer in find_norms(missing).values():
+    for layer in get_norms_by_name(missing).values():
         layer.drop_unused_populations()
         layer.configuration = InferenceConfiguration("TTFF").restricted_to_statistics_of(layer.method)
         layer.population_batch_mean = None

@@ -14,7 +14,7 @@ from bln_search.core.enums import Split
 from bln_search.data import load_data_set
 from bln_search.execution import environment as places
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """
@@ -47,7 +47,7 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
     places.load_data_set = lambda *_: data
     places.load_prepared_data.cache_clear()
     try:
-        for _ in run_trial_task(
+        for _ in iter_epochs_of_trial_task(
             TrialTask(1, trial), places.ExecutionEnvironment(folder, folder, FolderStore(folder)), messages.append
         ):
             pass

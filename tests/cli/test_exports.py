@@ -15,7 +15,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
 from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 
 FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
@@ -29,7 +29,7 @@ def scored(code, estimate, loss, *, arm="bln", batch_size=25, point="", undefine
     return TrialEvaluation(arm, 0, Evaluation.from_outcomes(key, outcomes), point)
 
 
-BOARD = rank_evaluations(
+BOARD = build_leaderboard_from_evaluations(
     [
         scored("FFFF", None, 0.5),
         scored("TTTT", FROZEN, 0.25),
@@ -54,7 +54,9 @@ def test_best_is_the_first_row_of_the_selection():
 
 def test_label_of_a_blend_selects_its_row():
     labels = ("frozen@0.1", "frozen@N16")
-    board = rank_evaluations([scored("BBFF", label, 0.5 + place) for place, label in enumerate(labels)])
+    board = build_leaderboard_from_evaluations(
+        [scored("BBFF", label, 0.5 + place) for place, label in enumerate(labels)]
+    )
     assert choose_row(board, "BBFF", estimate="frozen@N16").metrics[Split.VALIDATION].loss.mean == 1.5
     with pytest.raises(ExportError, match="2 rows are BBFF") as error:
         choose_row(board, "BBFF")
@@ -102,7 +104,7 @@ def test_unknown_code_and_study_without_results_are_rejected():
     with pytest.raises(typer.BadParameter, match=r"'TTX' is not an inference configuration.*or write best"):
         choose_row(BOARD, "TTX")
     with pytest.raises(ExportError, match="no result yet"):
-        choose_row(rank_evaluations([]), "best")
+        choose_row(build_leaderboard_from_evaluations([]), "best")
 
 
 @pytest.mark.parametrize(
@@ -112,7 +114,7 @@ def test_interrupt_reports_that_nothing_was_written(room, arguments, monkeypatch
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(room, "open_database_without_service", interrupted)
+    monkeypatch.setattr(room, "open_database_ignoring_service", interrupted)
     monkeypatch.setattr(sys, "argv", ["bln-search", *arguments])
     with pytest.raises(SystemExit) as end:
         main.main()

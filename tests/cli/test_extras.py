@@ -10,7 +10,7 @@ from importlib.metadata import packages_distributions
 
 import pytest
 
-from bln_search.cli.extras import EXTRAS, find_missing_package_error, find_missing_training_package_error
+from bln_search.cli.extras import EXTRAS, find_missing_training_package_error, find_package_error_for_module_not_found
 from tests.conftest import ROOT
 
 PROGRAM = """
@@ -60,8 +60,10 @@ def test_every_package_of_the_extras_is_known():
 
 
 def test_unknown_missing_package_is_not_attributed_to_an_extra():
-    assert find_missing_package_error(ModuleNotFoundError("No module named 'x'", name="x")) is None
-    assert "bln-search[train]" in str(find_missing_package_error(ModuleNotFoundError("No module", name="torch.fx")))
+    assert find_package_error_for_module_not_found(ModuleNotFoundError("No module named 'x'", name="x")) is None
+    assert "bln-search[train]" in str(
+        find_package_error_for_module_not_found(ModuleNotFoundError("No module", name="torch.fx"))
+    )
 
 
 def test_missing_training_package_is_found_without_imports(monkeypatch):

@@ -13,14 +13,14 @@ from pydantic import TypeAdapter
 
 from bln_search.cli import main
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.enums import LayerSearch
+from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.numbers import numbers_in
 from tests.support.watchers import RecordingWatcher
 
@@ -44,7 +44,7 @@ def finished_home(tmp_path_factory):
     ledger, environment = open_home_ledger(home), environment_of(home)
     study_id = ledger.studies.store_study_once(parse_study(STUDY))
     run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher())
-    compute_analysis(ledger, study_id, environment)
+    compute_and_store_analysis(ledger, study_id, environment)
     ledger.close()
     return home
 
@@ -130,8 +130,8 @@ def test_options_override_the_search_of_the_study(home, call):
     assert messages.splitlines()[-1].startswith("2 networks searched")
     analysis = analysis_of(home)
     assert [(layer.arm, layer.size, layer.search, layer.folds) for layer in analysis.layers] == [
-        ("ln", "4", LayerSearch.EXACT, 3),
-        ("bln", "16", LayerSearch.EXACT, 3),
+        ("ln", "4", LayerSearchAlgorithm.EXACT, 3),
+        ("bln", "16", LayerSearchAlgorithm.EXACT, 3),
     ]
     assert analysis.latencies == latencies != ()  # nothing of what was known is lost
     (spec,) = {search.spec.model_dump_json() for search in searches_of(home)}
@@ -184,18 +184,18 @@ def test_incomplete_study_shows_its_searched_networks(home, call):
     assert code == 0
     assert "1 network searched" in messages
     searches = [(search.arm, search.spec.search) for search in searches_of(home)]
-    assert searches == [("ln", LayerSearch.RANDOM), ("bln", LayerSearch.COORDINATE)]
+    assert searches == [("ln", LayerSearchAlgorithm.RANDOM), ("bln", LayerSearchAlgorithm.COORDINATE)]
 
 
 def test_failed_search_of_one_network_keeps_the_others(home, call):
     ledger = open_home_ledger(home)
-    (trial,) = ledger.trials.list_finished_trials(1, arm="ln")
+    (trial,) = ledger.trials.list_finished_full_trials(1, arm="ln")
     ledger.close()
     (home / "checkpoints" / trial.checkpoint.file).unlink()
     code, _, messages = call(home, "layered", "--search", "beam")
     assert code == 3
     assert "1 of 2 networks were not searched: ln seed 0" in sentences(messages)
-    assert {layer.arm: layer.search for layer in analysis_of(home).layers}["bln"] is LayerSearch.BEAM
+    assert {layer.arm: layer.search for layer in analysis_of(home).layers}["bln"] is LayerSearchAlgorithm.BEAM
 
 
 def test_lines_are_not_wrapped_when_the_output_is_a_pipe(home, call):

@@ -7,7 +7,7 @@ import pytest
 from bln_search.cli.sources import LedgerSource, ServiceSource, open_service_client
 from bln_search.client import ServiceError
 from bln_search.core.enums import Scope, Split
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.service_world import study
 
 
@@ -39,7 +39,7 @@ def test_events_are_equal_beyond_one_page(world, sources, monkeypatch):
 
 def test_an_incomplete_study_is_analyzed_only_if_that_is_allowed(world, sources):
     study_id = world.complete("done")
-    compute_analysis(world.ledger, study_id, None)
+    compute_and_store_analysis(world.ledger, study_id, None)
     waiting = world.queue.submit_study(study("waiting"), "ada").study_id
     for source in sources:
         assert source.find_analysis(source.get_study(str(study_id))) is not None

@@ -64,13 +64,13 @@ def running(ledger):
     """A study that a worker runs, with a trial under way, and one that another analyses."""
     analysed = ledger.queue.submit_study(study("analysed"), "ada").study_id
     assert ledger.queue.claim_next_study("near/1/0", lambda _: True, 100) == analysed
-    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(analysed)[0].id, "near/1/0")
+    token = ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(analysed)[0].id, "near/1/0")
     ledger.attempts.record_divergence(token, "nan")
     assert ledger.studies.finish_run(analysed, runner="near/1/0") is StudyState.COMPLETE
     assert ledger.analyses.claim_study_without_analysis("near/1/0") == analysed
     run = ledger.queue.submit_study(study("run"), "ada").study_id
     assert ledger.queue.claim_next_study("near/2/0", lambda _: True, 100) == run
-    ledger.attempts.claim_trial(ledger.trials.list_open_trials(run)[0].id, "near/2/0")
+    ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(run)[0].id, "near/2/0")
     for name in ("near/1/0", "near/2/0"):
         ledger.workers.record_heartbeat(name, "cpu", "1")
     return run

@@ -41,7 +41,7 @@ def test_empty_ledger_has_metrics(ledger):
 def test_every_stored_state_is_counted_even_without_records(ledger):
     study_id = ledger.queue.submit_study(study(seeds="0, 1"), "ada").study_id
     ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP)
-    finish_trial(ledger, ledger.trials.list_open_trials(study_id)[0])
+    finish_trial(ledger, ledger.trials.list_claimable_trials(study_id)[0])
     counts = ledger.monitoring.count_records_by_kind_and_state()
     states = {
         "study": StudyState,

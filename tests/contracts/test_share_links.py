@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, update
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import ShareLinkLimitError, TokenError
+from bln_search.core.errors import ShareLinkLimitError, TokenManagementError
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.share_links import MAX_LINKS
@@ -39,7 +39,7 @@ def test_link_reads_one_study_until_it_is_revoked(ledger, studies):
         bearer.rate_limit_key
         != ledger.tokens.find_bearer(ledger.tokens.create_token("ada", Scope.READ)[0]).rate_limit_key
     )
-    with pytest.raises(TokenError):
+    with pytest.raises(TokenManagementError):
         ledger.share_links.revoke(studies[1], link.id)
     ledger.share_links.revoke(studies[0], link.id)
     assert ledger.tokens.find_bearer(secret) is None

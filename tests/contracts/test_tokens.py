@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import select, update
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import TokenError
+from bln_search.core.errors import TokenManagementError
 from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.pagination import PageRequest
 from bln_search.storage.tables import AccountRow, TokenRow
@@ -17,7 +17,7 @@ from bln_search.storage.tokens import TokenKind
 
 def test_tokens_are_paged_newest_first(ledger):
     tokens = [ledger.tokens.create_token("ada" if number % 3 else "bob", Scope.READ)[1] for number in range(9)]
-    ledger.tokens.start_session(
+    ledger.tokens.create_sign_in_session(
         ledger.tokens.find_bearer(ledger.tokens.create_token("cyd", Scope.READ)[0]), timedelta(hours=1)
     )
     ada = [token.id for token in tokens if token.account == "ada"][::-1]
@@ -51,9 +51,9 @@ def test_invalid_secret_authenticates_nobody(ledger, secret):
 
 def test_revoking_a_token_ends_its_sessions(ledger):
     secret, info = ledger.tokens.create_token("ada", Scope.WRITE)
-    session = ledger.tokens.start_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
+    session = ledger.tokens.create_sign_in_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
     assert ledger.tokens.find_bearer(session).kind is TokenKind.SESSION
-    with pytest.raises(TokenError):
+    with pytest.raises(TokenManagementError):
         ledger.tokens.revoke(info.id, "bob")
     ledger.tokens.revoke(info.id, "ada")
     assert ledger.tokens.find_bearer(secret) is None
@@ -65,7 +65,7 @@ def test_revoking_a_token_ends_its_sessions(ledger):
 def test_expired_token_and_its_sessions_are_invalid(ledger):
     expiry = datetime.now(UTC) + timedelta(seconds=30)
     secret, _ = ledger.tokens.create_token("ada", Scope.READ, expires_at=expiry)
-    session = ledger.tokens.start_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
+    session = ledger.tokens.create_sign_in_session(ledger.tokens.find_bearer(secret), timedelta(hours=1))
     with read_session(ledger.database.engine) as reader:
         ends = reader.scalars(select(TokenRow.expires_at)).all()
     assert max(ends) == expiry
@@ -85,7 +85,7 @@ def test_first_token_is_created_once(ledger):
 @pytest.mark.parametrize("account", ["", " ", "Ada Lovelace", "-ada", "a" * 65, "ada\n"])
 def test_invalid_account_names_are_rejected(ledger, account):
     """Also the empty name, which owns the studies of commands."""
-    with pytest.raises(TokenError, match="is not a valid account name"):
+    with pytest.raises(TokenManagementError, match="is not a valid account name"):
         ledger.tokens.create_token(account, Scope.WRITE)
     assert ledger.tokens.list_tokens(None) == []
 

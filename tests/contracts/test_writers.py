@@ -30,7 +30,9 @@ def test_concurrent_events_are_numbered_without_gaps(ledger):
     ledger.tokens.create_token("ada", Scope.WRITE)
     study_id = ledger.queue.submit_study(parse_study(STUDY.replace("SEEDS", str(list(range(WRITERS))))), "ada").study_id
     ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    tokens = [ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in ledger.trials.list_open_trials(study_id)]
+    tokens = [
+        ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in ledger.trials.list_claimable_trials(study_id)
+    ]
     url = ledger.database.engine.url.render_as_string(hide_password=False)
     with ProcessPoolExecutor(PROCESSES, multiprocessing.get_context("spawn")) as pool:
         shares = [pool.submit(write_all, url, tokens[part::PROCESSES], REPORTS) for part in range(PROCESSES)]
@@ -68,6 +70,6 @@ def read_until_done(ledger: Ledger, study_id: int, shares: list[Future[None]]) -
         for event in ledger.events.list_events(study_id, last_number, 1000):
             assert event.number == last_number + 1
             last_number = event.number
-        ledger.listing.list_study_page(PageRequest(50, "-created"), owner="ada")
+        ledger.listing.list_study_page_plus_one(PageRequest(50, "-created"), owner="ada")
         reads += 1
     return reads

@@ -8,20 +8,20 @@ from hypothesis import strategies as st
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.method import Method
-from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice, PerLayerConfiguration
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationOptions, PerLayerConfiguration
 from tests.support.per_layer_spaces import spaces
 
 
 @given(spaces(), st.data())
 def test_index_digits_and_codes_convert_into_one_another(space, data):
     index = data.draw(st.integers(0, space.num_configurations - 1))
-    digits = space.digits_at_index(index)
-    assert space.index_of_digits(digits) == index
+    digits = space.choice_digits_at_index(index)
+    assert space.index_of_choice_digits(digits) == index
     assert all(digit < radix for digit, radix in zip(digits, space.num_options_per_choice, strict=True))
-    configuration = space.configuration_of_digits(digits)
+    configuration = space.configuration_of_choice_digits(digits)
     assert len(configuration.configurations) == len(space.layers)
-    assert space.digits_of_configuration(configuration) == digits
-    assert space.digits_of_configuration(PerLayerConfiguration.parse(str(configuration))) == digits
+    assert space.choice_digits_of_configuration(configuration) == digits
+    assert space.choice_digits_of_configuration(PerLayerConfiguration.parse(str(configuration))) == digits
 
 
 @given(spaces())
@@ -40,10 +40,10 @@ def test_labels_of_a_choice_are_unique(space):
 @given(spaces())
 def test_uniform_configurations_share_one_code(space):
     """The configuration with every statistic from the mini-batch is always one of them."""
-    uniform = space.digits_by_uniform_configuration()
+    uniform = space.choice_digits_by_uniform_configuration()
     assert {"FFFF", "FF--", "--FF"} & {str(code) for code in uniform}
     for code, digits in uniform.items():
-        for configuration in space.configuration_of_digits(digits).configurations:
+        for configuration in space.configuration_of_choice_digits(digits).configurations:
             assert all(
                 own_letter in ("-", code_letter)
                 for own_letter, code_letter in zip(str(configuration), str(code), strict=True)
@@ -65,7 +65,7 @@ def test_every_configuration_with_one_code_is_uniform(space, data):
     restricted_code = "".join(letter if position in positions else "-" for position, letter in enumerate(str(code)))
     expected_digits = [follow(choice, restricted_code) for choice in space.choices]
     uniform_digits = {
-        str(uniform_code): digits for uniform_code, digits in space.digits_by_uniform_configuration().items()
+        str(uniform_code): digits for uniform_code, digits in space.choice_digits_by_uniform_configuration().items()
     }
     assert uniform_digits.get(restricted_code) == (None if None in expected_digits else tuple(expected_digits))
 
@@ -84,8 +84,8 @@ def follow(choice, restricted_code):
 
 
 def test_layers_without_a_shared_statistic_have_uniform_codes():
-    layers = [LayerConfigurationChoice("a", (0,), options("bn")), LayerConfigurationChoice("b", (1,), options("ln"))]
-    uniform = ConfigurationSpace(("a", "b"), tuple(layers)).digits_by_uniform_configuration()
+    layers = [LayerConfigurationOptions("a", (0,), options("bn")), LayerConfigurationOptions("b", (1,), options("ln"))]
+    uniform = ConfigurationSpace(("a", "b"), tuple(layers)).choice_digits_by_uniform_configuration()
     assert len(uniform) == 16
     assert uniform[InferenceConfiguration("TFFT")] == (1, 2)
 

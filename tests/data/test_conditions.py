@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.data.conditions import check_conditions_on_examples, make_corrupted_splits
+from bln_search.data.conditions import check_conditions_on_examples, make_corrupted_validation_and_test_splits
 from bln_search.data.corruptions import corrupt_images
 from bln_search.data.dataset import DataSet
 from bln_search.data.prepared import prepare_data_set
@@ -41,7 +41,7 @@ def test_corrupted_images_equal_the_formula(condition, standardization):
     if standardization in axes:
         mean, deviation = (f(pixels, axis=axes[standardization], keepdims=True) for f in (np.mean, np.std))
     prepared = prepare_data_set(data, data_spec)
-    splits = make_corrupted_splits(prepared, condition)
+    splits = make_corrupted_validation_and_test_splits(prepared, condition)
     sources = {Split.VALIDATION: (data.train_inputs, validation), Split.TEST: (data.test_inputs, np.arange(20))}
     for split, (inputs, indices) in sources.items():
         images = (inputs[indices] / 255).astype(np.float32)
@@ -60,12 +60,12 @@ def test_noise_of_an_image_is_independent_of_the_other_examples():
     inputs = dict(
         zip(
             all_images.unprepared[Split.VALIDATION].indices,
-            make_corrupted_splits(all_images, NOISE)[Split.VALIDATION][0],
+            make_corrupted_validation_and_test_splits(all_images, NOISE)[Split.VALIDATION][0],
             strict=True,
         )
     )
     indices = half.unprepared[Split.VALIDATION].indices
-    corrupted = make_corrupted_splits(half, NOISE)[Split.VALIDATION][0]
+    corrupted = make_corrupted_validation_and_test_splits(half, NOISE)[Split.VALIDATION][0]
     assert len(indices) == 10
     assert all((inputs[index] == image).all() for index, image in zip(indices, corrupted, strict=True))
 
@@ -73,7 +73,7 @@ def test_noise_of_an_image_is_independent_of_the_other_examples():
 def test_clean_images_stay_as_they_are():
     prepared = prepare_data_set(make_data(), spec())
     before = {split: inputs.clone() for split, (inputs, _) in prepared.splits.items()}
-    make_corrupted_splits(prepared, NOISE)
+    make_corrupted_validation_and_test_splits(prepared, NOISE)
     assert all((prepared.splits[split][0] == inputs).all() for split, inputs in before.items())
 
 
@@ -87,7 +87,10 @@ def test_clean_images_stay_as_they_are():
 )
 def test_other_data_than_images_are_rejected(data, message):
     prepared = prepare_data_set(data, spec())
-    for check in (lambda: check_conditions_on_examples(prepared, [FOG]), lambda: make_corrupted_splits(prepared, FOG)):
+    for check in (
+        lambda: check_conditions_on_examples(prepared, [FOG]),
+        lambda: make_corrupted_validation_and_test_splits(prepared, FOG),
+    ):
         with pytest.raises(DataError, match=message):
             check()
     check_conditions_on_examples(prepared, [])

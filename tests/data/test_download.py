@@ -12,11 +12,11 @@ import pytest
 
 from bln_search.core.errors import DataError
 from bln_search.data.catalog import CatalogEntry
-from bln_search.data.download import iter_downloaded_files
-from bln_search.data.files import SourceFile, read_verified_file
+from bln_search.data.download import download_and_iter_files
+from bln_search.data.files import PublishedFile, read_verified_file
 
 CONTENT = b"pixels" * 500
-FILE = SourceFile("images", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
+FILE = PublishedFile("images", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -44,7 +44,7 @@ def make_entry(url):
 
 
 def test_a_fetched_file_is_found_and_verified(server, tmp_path):
-    fetched = list(iter_downloaded_files(make_entry(f"{server}/images.gz"), tmp_path / "data"))
+    fetched = list(download_and_iter_files(make_entry(f"{server}/images.gz"), tmp_path / "data"))
     assert fetched == [tmp_path / "data" / "small" / "images.gz"]
     assert read_verified_file(FILE, [tmp_path / "data" / "small"], None) == CONTENT
 
@@ -53,11 +53,11 @@ def test_fetch_replaces_an_existing_file(server, tmp_path):
     path = tmp_path / "data" / "small" / "images.gz"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"half a file")
-    list(iter_downloaded_files(make_entry(f"{server}/images.gz"), tmp_path / "data"))
+    list(download_and_iter_files(make_entry(f"{server}/images.gz"), tmp_path / "data"))
     assert read_verified_file(FILE, [path.parent], None) == CONTENT
 
 
 def test_a_failed_download_leaves_nothing_and_names_the_folder(server, tmp_path):
     with pytest.raises(DataError, match=rf"404.*{tmp_path}/data/small"):
-        list(iter_downloaded_files(make_entry(f"{server}/absent.gz"), tmp_path / "data"))
+        list(download_and_iter_files(make_entry(f"{server}/absent.gz"), tmp_path / "data"))
     assert list((tmp_path / "data" / "small").iterdir()) == []

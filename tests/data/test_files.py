@@ -11,12 +11,12 @@ import tarfile
 
 import pytest
 
-from bln_search.core.errors import ChecksumError, DataError, DataUnavailableError
+from bln_search.core.errors import ChecksumError, DataError, DataUnavailableOnMachineError
 from bln_search.data import files
-from bln_search.data.files import Archive, SourceFile, read_verified_file
+from bln_search.data.files import Archive, PublishedFile, read_verified_file
 
 CONTENT = b"content " * 1000
-FILE = SourceFile("part.bin", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
+FILE = PublishedFile("part.bin", hashlib.md5(CONTENT).hexdigest(), len(CONTENT))
 ARCHIVE = Archive("official.tar.gz", "folder")
 
 
@@ -88,7 +88,7 @@ def test_a_system_error_is_not_reported_as_damage(tmp_path, monkeypatch):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setitem(files._OPENERS, "", raise_stale_handle)
-    with pytest.raises(DataUnavailableError, match=r"part\.bin .*\(Stale file handle\)"):
+    with pytest.raises(DataUnavailableOnMachineError, match=r"part\.bin .*\(Stale file handle\)"):
         read_verified_file(FILE, [tmp_path], None)
 
 

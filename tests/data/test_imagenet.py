@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 
 from bln_search.core.enums import Split
-from bln_search.core.errors import DataError, DataUnavailableError, MissingPackageError
+from bln_search.core.errors import DataError, DataUnavailableOnMachineError, MissingPackageError
 from bln_search.data import load_data_set
-from bln_search.data.imagenet import get_image_folders, prepare_lazy_images
+from bln_search.data.imagenet import get_image_folders, prepare_image_folders
 from bln_search.data.lazy_images import LazyImages, central_crop_box, draw_crop_box, select_examples
 from bln_search.specs.sections.data import DataSpec
 
@@ -38,7 +38,7 @@ def root(tmp_path):
 
 
 def prepare(root, **changes):
-    return prepare_lazy_images(get_image_folders([root]), DataSpec(**{**SPEC.model_dump(), **changes}))
+    return prepare_image_folders(get_image_folders([root]), DataSpec(**{**SPEC.model_dump(), **changes}))
 
 
 def reds(inputs):
@@ -144,7 +144,7 @@ def test_image_of_too_many_pixels_is_an_error(root, monkeypatch):
 
 
 def test_folders_without_classes_or_images_are_an_error(root, tmp_path):
-    with pytest.raises(DataUnavailableError, match="train and val"):
+    with pytest.raises(DataUnavailableOnMachineError, match="train and val"):
         get_image_folders([tmp_path / "nothing", tmp_path])
     for path in (root / "val" / WNIDS[0]).iterdir():
         path.unlink()

@@ -16,7 +16,14 @@ from bln_search.data import load_data_set
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, LENGTH, REMARKS, WORDS, get_review_source
 from bln_search.data.prepared import fit_standardizer, prepare_data_set
-from bln_search.data.texts import FIRST_WORD, PADDING, START, build_vocabulary, last_token_ids, tokenize
+from bln_search.data.texts import (
+    FIRST_WORD,
+    PADDING,
+    START,
+    build_vocabulary,
+    encode_last_words_left_padded,
+    split_lower_case_words,
+)
 from bln_search.specs import DataSpec
 from tests.conftest import find_real_data
 from tests.data.reviews import make_reviews, md5, write_archive, write_folder, write_lines
@@ -54,9 +61,10 @@ def test_inputs_are_token_ids_of_the_training_vocabulary(tmp_path):
     assert data.train_inputs.shape == (len(REVIEWS["train"]), LENGTH)
     assert (data.train_inputs.dtype, data.train_labels.dtype) == (np.uint16, np.int64)
     assert data.vocabulary == WORDS + FIRST_WORD
-    vocabulary = build_vocabulary([tokenize(text) for text, _ in REVIEWS["train"]], WORDS)
+    vocabulary = build_vocabulary([split_lower_case_words(text) for text, _ in REVIEWS["train"]], WORDS)
     expected = {
-        tuple(last_token_ids(tokenize(text), vocabulary, LENGTH).tolist()): label for text, label in REVIEWS["test"]
+        tuple(encode_last_words_left_padded(split_lower_case_words(text), vocabulary, LENGTH).tolist()): label
+        for text, label in REVIEWS["test"]
     }
     assert dict(zip(map(tuple, data.test_inputs.tolist()), data.test_labels.tolist(), strict=True)) == expected
 

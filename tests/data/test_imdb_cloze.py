@@ -14,11 +14,11 @@ from bln_search.data.imdb_cloze import (
     BLANK,
     DOCUMENT_LENGTH,
     QUESTION_LENGTH,
-    encode_question,
+    encode_question_and_document,
     find_question,
-    split_sentences,
+    split_sentences_into_words,
 )
-from bln_search.data.texts import PADDING, UNKNOWN, build_vocabulary, tokenize
+from bln_search.data.texts import PADDING, UNKNOWN, build_vocabulary, split_lower_case_words
 from bln_search.specs.split_sizes import EXAMPLES
 from tests.data.reviews import make_reviews, write_lines
 
@@ -27,11 +27,11 @@ COMMON, RARE = ANSWERS[0], ANSWERS[-1]
 
 def test_a_question_is_the_last_sentence_whose_answer_stands_elsewhere_too():
     text = f"It has {COMMON} and {RARE} in it. I like {RARE} and {COMMON} so much! The end of the {RARE}."
-    question = find_question(split_sentences(text))
+    question = find_question(split_sentences_into_words(text))
     assert question is not None
     assert question.answer == RARE  # the rarest one
     assert question.question == ["the", "end", "of", "the", ""]
-    assert question.document == tokenize(text)[: -len(question.question)]
+    assert question.document == split_lower_case_words(text)[: -len(question.question)]
 
 
 @pytest.mark.parametrize(
@@ -44,12 +44,14 @@ def test_a_question_is_the_last_sentence_whose_answer_stands_elsewhere_too():
     ],
 )
 def test_a_review_without_such_a_sentence_has_no_question(text):
-    assert find_question(split_sentences(text)) is None
+    assert find_question(split_sentences_into_words(text)) is None
 
 
 def test_an_answer_outside_the_end_of_the_document_is_not_asked_for():
     far = " ".join(["word"] * DOCUMENT_LENGTH)
-    assert find_question(split_sentences(f"There is {COMMON}. {far}. What we have here is {COMMON}.")) is None
+    assert (
+        find_question(split_sentences_into_words(f"There is {COMMON}. {far}. What we have here is {COMMON}.")) is None
+    )
 
 
 def test_every_occurrence_in_the_question_is_blank_and_the_window_contains_the_first():
@@ -58,7 +60,7 @@ def test_every_occurrence_in_the_question_is_blank_and_the_window_contains_the_f
     assert question is not None
     assert question.question.count("") == 2
     vocabulary = {**build_vocabulary([["a", "b", COMMON]], 3), "": BLANK}
-    encoded = encode_question(question, vocabulary)
+    encoded = encode_question_and_document(question, vocabulary)
     assert encoded.shape == (QUESTION_LENGTH + DOCUMENT_LENGTH,)
     asked, document = encoded[:QUESTION_LENGTH], encoded[QUESTION_LENGTH:]
     assert (asked == BLANK).sum() == 1
@@ -88,7 +90,7 @@ def test_answers_are_frequent_words_of_the_published_reviews(real_data):
     from bln_search.data.imdb import get_review_source
 
     reviews = get_review_source([real_data, real_data / "imdb"]).files.read_reviews()
-    counts = Counter(word for text, _ in reviews["train"] for word in set(tokenize(text)))
+    counts = Counter(word for text, _ in reviews["train"] for word in set(split_lower_case_words(text)))
     content = [
         word
         for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))

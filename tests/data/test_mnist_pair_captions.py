@@ -9,11 +9,11 @@ from bln_search.core.errors import DataError
 from bln_search.data.catalog import load_data_set
 from bln_search.data.mnist_pair_captions import (
     VOCABULARY,
-    caption_images,
+    compute_width_and_slant_thresholds,
     decode_mnist_pair_captions,
-    find_thirds,
     make_caption,
-    measure_width_and_slant,
+    make_captioned_inputs_and_labels,
+    measure_grey_value_and_slant,
 )
 from tests.support.mnist_files import make_small_mnist, use_small_mnist
 
@@ -33,7 +33,7 @@ def stroke(slope, width=1):
 
 def test_width_and_slant_of_strokes():
     images = np.stack([stroke(0), stroke(-0.5), stroke(0.5), stroke(0, 3)])
-    upright, right, left, thick = measure_width_and_slant(images)
+    upright, right, left, thick = measure_grey_value_and_slant(images)
     assert upright[1] == pytest.approx(0, abs=1e-12)
     assert right[1] == pytest.approx(-0.5, abs=0.03)
     assert left[1] == pytest.approx(0.5, abs=0.03)
@@ -49,8 +49,8 @@ def test_a_caption_names_both_digits_and_their_looks():
 
 def test_thirds_hold_a_third_of_each_digit():
     digits = make_small_mnist()
-    thirds = find_thirds(digits.train_inputs, digits.train_classes)
-    values = measure_width_and_slant(digits.train_inputs)[digits.train_classes == 4]
+    thirds = compute_width_and_slant_thresholds(digits.train_inputs, digits.train_class_indices)
+    values = measure_grey_value_and_slant(digits.train_inputs)[digits.train_class_indices == 4]
     shares = [(values < limit).mean(0) for limit in thirds[4].T]
     np.testing.assert_allclose(shares, [[1 / 3] * 2, [2 / 3] * 2], atol=0.02)
 
@@ -58,8 +58,10 @@ def test_thirds_hold_a_third_of_each_digit():
 def test_equal_labels_are_equal_meanings():
     digits = make_small_mnist()
     images = np.concatenate([digits.train_inputs, digits.train_inputs[::-1]], axis=3)
-    classes = 10 * digits.train_classes + digits.train_classes[::-1]
-    inputs, labels = caption_images(images, classes, find_thirds(digits.train_inputs, digits.train_classes))
+    classes = 10 * digits.train_class_indices + digits.train_class_indices[::-1]
+    inputs, labels = make_captioned_inputs_and_labels(
+        images, classes, compute_width_and_slant_thresholds(digits.train_inputs, digits.train_class_indices)
+    )
 
     captions = [words_of(caption) for caption in inputs["caption"]]
 

@@ -15,9 +15,9 @@ from bln_search.data.mnist_pen_tracks import (
     NOISE,
     SPACING,
     decode_mnist_pen_tracks,
-    join_tracks,
-    make_rows,
-    make_track,
+    make_offsets_of_joined_tracks,
+    make_strokes_from_skeleton,
+    make_tracks_of_digit_rows,
 )
 from bln_search.data.thinning import thin
 from bln_search.specs.split_sizes import EXAMPLES
@@ -38,7 +38,7 @@ def stroke(*places):
 def test_points_are_offsets_in_units_of_the_spacing_with_upward_y():
     left = [stroke((0, 13.5), (2, 13.5)), stroke((4, 9.5), (4, 11.5), (4, 13.5))]
     right = [stroke((0, 0), (0, 4))]
-    points = join_tracks([left, right], NoNoise())
+    points = make_offsets_of_joined_tracks([left, right], NoNoise())
     offsets = [[0, 0], [1, 0], [1, 2], [0, -1], [0, -1], [2, 6.75], [0, -2]]  # the second digit begins at 4 + 4 pixels
     np.testing.assert_allclose(points[:, :2], offsets)
     assert points[:, 2].tolist() == [0, 1, 0, 0, 1, 0, 1]
@@ -46,7 +46,7 @@ def test_points_are_offsets_in_units_of_the_spacing_with_upward_y():
 
 def test_noise_is_that_of_places():
     line = [stroke(*((2.0 * step, 13.5) for step in range(4_000)))]
-    points = join_tracks([line], np.random.default_rng(0))
+    points = make_offsets_of_joined_tracks([line], np.random.default_rng(0))
     places = np.cumsum(points[:, :2], 0) * SPACING - np.stack([2.0 * np.arange(4_000), np.zeros(4_000)], 1)
     np.testing.assert_allclose(places.std(0), NOISE, rtol=0.05)
     np.testing.assert_allclose(np.mean(places[1:] * places[:-1], 0), 0, atol=0.003)
@@ -55,7 +55,7 @@ def test_noise_is_that_of_places():
 def find_track(offsets, tracks):
     """The index of the track that begins these offsets completely; None without one."""
     for index, track in enumerate(tracks):
-        points = join_tracks([track], NoNoise())[1:]
+        points = make_offsets_of_joined_tracks([track], NoNoise())[1:]
         if 0 < len(points) <= len(offsets) and np.allclose(offsets[: len(points)], points, atol=1e-5):
             return index
     return None
@@ -63,11 +63,11 @@ def find_track(offsets, tracks):
 
 def test_rows_have_the_digits_that_their_tracks_draw(monkeypatch):
     digits = make_small_mnist()
-    images, labels = digits.test_inputs[:30, 0], digits.test_classes[:30]
+    images, labels = digits.test_inputs[:30, 0], digits.test_class_indices[:30]
     monkeypatch.setattr(tracks_module, "NOISE", 0.0)
-    rows = make_rows(images, labels, seed=5)
+    rows = make_tracks_of_digit_rows(images, labels, seed=5)
     assert len(rows) == 30 // DIGITS_PER_ROW
-    tracks = [make_track(skeleton) for skeleton in thin(images > 127)]
+    tracks = [make_strokes_from_skeleton(skeleton) for skeleton in thin(images > 127)]
     used = []
     for row in rows:
         number = row["present"].sum()
@@ -87,12 +87,12 @@ def test_rows_have_the_digits_that_their_tracks_draw(monkeypatch):
 
 def test_rows_are_determined_by_the_seed_and_cut_at_the_largest_number_of_points(monkeypatch):
     digits = make_small_mnist()
-    images, labels = digits.test_inputs[:40, 0], digits.test_classes[:40]
-    rows = make_rows(images, labels, seed=0)
-    np.testing.assert_array_equal(rows, make_rows(images, labels, seed=0))
-    assert not np.array_equal(rows, make_rows(images, labels, seed=1))
+    images, labels = digits.test_inputs[:40, 0], digits.test_class_indices[:40]
+    rows = make_tracks_of_digit_rows(images, labels, seed=0)
+    np.testing.assert_array_equal(rows, make_tracks_of_digit_rows(images, labels, seed=0))
+    assert not np.array_equal(rows, make_tracks_of_digit_rows(images, labels, seed=1))
     monkeypatch.setattr(tracks_module, "MOST_POINTS", 30)
-    cut = make_rows(images, labels, seed=0)
+    cut = make_tracks_of_digit_rows(images, labels, seed=0)
     assert (cut["present"].sum(1) == 30).all()
     np.testing.assert_array_equal(cut["points"][:, :30], rows["points"][:, :30])
 

@@ -13,7 +13,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.data.cache import find_cached_data_set, try_write_cached_data_set
 from bln_search.data.dataset import DataSet
-from bln_search.data.input_shape import InputField, make_zero_inputs, require_one_tensor
+from bln_search.data.input_shape import InputField, make_zero_inputs, require_single_tensor_for_purpose
 from bln_search.data.inputs import StructuredInputs
 from bln_search.data.prepared import fit_standardizer, prepare_data_set
 from bln_search.models import build_model
@@ -164,7 +164,7 @@ def test_what_needs_one_tensor_says_so() -> None:
     inputs, shape = prepared_fields(Split.TEST), make_data_set().input_shape
 
     with pytest.raises(ModelError, match="several"):
-        require_one_tensor(inputs, "this")
+        require_single_tensor_for_purpose(inputs, "this")
     with pytest.raises(ModelError, match="image, speed"):
         Augmentation(AugmentationSpec(crop=1), shape, torch.Generator())
     with pytest.raises(DataError, match="several inputs"):

@@ -12,7 +12,7 @@ from bln_search.core.errors import DataError
 from bln_search.core.registry import DATA_SETS
 from bln_search.data import load_data_set
 from bln_search.data.prepared import prepare_data_set
-from bln_search.data.synthetic import FORMATS, make_synthetic_data
+from bln_search.data.synthetic import FORMATS, make_synthetic_prepared_data
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.split_sizes import EXAMPLES
 
@@ -23,7 +23,10 @@ def test_every_built_in_data_set_has_a_format_and_a_size():
 
 def test_inputs_are_those_of_the_data_set_in_type_and_shape():
     spec = DataSpec(name="digits")
-    real, random = prepare_data_set(load_data_set("digits", Path("unused")), spec), make_synthetic_data(spec, 40)
+    real, random = (
+        prepare_data_set(load_data_set("digits", Path("unused")), spec),
+        make_synthetic_prepared_data(spec, 40),
+    )
     for name in ("input_shape", "num_outputs", "vocabulary", "task"):
         assert getattr(random, name) == getattr(real, name)
     for split in Split:
@@ -33,7 +36,7 @@ def test_inputs_are_those_of_the_data_set_in_type_and_shape():
 
 
 def test_texts_are_token_ids_without_padding():
-    texts = make_synthetic_data(DataSpec(name="imdb"), 30)
+    texts = make_synthetic_prepared_data(DataSpec(name="imdb"), 30)
     inputs, targets = texts.splits[Split.TRAIN]
     assert inputs.shape == (30, 80)
     assert inputs.dtype == torch.int64
@@ -43,4 +46,4 @@ def test_texts_are_token_ids_without_padding():
 
 def test_a_data_set_of_unknown_shape_is_an_error_that_names_the_option():
     with pytest.raises(DataError, match="--data"):
-        make_synthetic_data(DataSpec(name="own"), 10)
+        make_synthetic_prepared_data(DataSpec(name="own"), 10)

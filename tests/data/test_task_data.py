@@ -10,17 +10,17 @@ import torch
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.registry import DATA_SETS, data_task
+from bln_search.core.registry import DATA_SETS, find_task_of_built_in_data_set
 from bln_search.core.tasks import NO_CLASS, TaskName
 from bln_search.data import imdb_case, imdb_next_word, imdb_sentences, load_data_set
 from bln_search.data.catalog import CATALOG
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import get_review_source
-from bln_search.data.mnist_binarized import draw_pixels
-from bln_search.data.mnist_pair_digits import digit_labels
+from bln_search.data.mnist_binarized import draw_binary_pixels
+from bln_search.data.mnist_pair_digits import encode_multi_hot_digit_labels
 from bln_search.data.prepared import fit_target_standardization, prepare_data_set
-from bln_search.data.synthetic import FORMATS, make_synthetic_data
-from bln_search.data.texts import PADDING, START, UNKNOWN, split_words, tokenize
+from bln_search.data.synthetic import FORMATS, make_synthetic_prepared_data
+from bln_search.data.texts import PADDING, START, UNKNOWN, split_lower_case_words, split_words
 from bln_search.specs import DataSpec
 from tests.data.reviews import make_reviews, write_lines
 
@@ -29,8 +29,10 @@ TEXTS = np.ones((4, 3), np.uint16)
 
 
 def test_catalogue_and_registry_name_the_same_tasks():
-    assert {name: data_task(name) for name in DATA_SETS} == {name: CATALOG[name].task for name in DATA_SETS}
-    assert data_task("of a plugin") is None
+    assert {name: find_task_of_built_in_data_set(name) for name in DATA_SETS} == {
+        name: CATALOG[name].task for name in DATA_SETS
+    }
+    assert find_task_of_built_in_data_set("of a plugin") is None
 
 
 @pytest.mark.parametrize(
@@ -41,7 +43,7 @@ def test_catalogue_and_registry_name_the_same_tasks():
     ],
 )
 def test_random_data_have_the_targets_of_the_task(name):
-    data = make_synthetic_data(DataSpec(name=name), 6)
+    data = make_synthetic_prepared_data(DataSpec(name=name), 6)
     targets = data.splits[Split.TRAIN][1].numpy()
     labels = {
         TaskName.REGRESSION: targets.astype(np.float64),
@@ -95,7 +97,7 @@ def test_a_constant_target_stays_finite(tmp_path):
 
 
 def test_digit_labels_are_the_digits_of_a_pair():
-    labels = digit_labels(np.array([7, 33, 90]))
+    labels = encode_multi_hot_digit_labels(np.array([7, 33, 90]))
     assert [np.flatnonzero(row).tolist() for row in labels] == [[0, 7], [3], [0, 9]]
 
 
@@ -129,10 +131,10 @@ def test_next_words_are_the_words_that_follow(tmp_path):
 
 def test_sentences_predict_the_words_before_and_after():
     review = "Well? One two three. A b c d e. One more two three four! End of it. Bye."
-    triple = imdb_sentences.find_middle_sentences(imdb_sentences.split_sentences(review))
+    triple = imdb_sentences.find_middle_sentence_triple(imdb_sentences.split_sentences_into_words(review))
     assert triple == [["one", "two", "three"], ["a", "b", "c", "d", "e"], ["one", "more", "two", "three", "four"]]
     vocabulary = {"one": 3, "two": 4, "a": 5, "b": 6}
-    inputs, labels = imdb_sentences.encode_sentences(triple, vocabulary)
+    inputs, labels = imdb_sentences.encode_sentence_triple(triple, vocabulary)
     middle, before, after = np.split(inputs, 3)
     assert middle[-6:].tolist() == [START, 5, 6, UNKNOWN, UNKNOWN, UNKNOWN]
     assert before[:5].tolist() == [START, 3, 4, UNKNOWN, PADDING]
@@ -140,13 +142,13 @@ def test_sentences_predict_the_words_before_and_after():
     assert label_before[:4].tolist() == [3, 4, UNKNOWN, NO_CLASS]
     assert (label_before[3:] == NO_CLASS).all()
     np.testing.assert_array_equal(label_after[:5], after[1:6])
-    assert imdb_sentences.find_middle_sentences([["a", "b", "c"], ["d"], ["e", "f", "g"]]) is None
+    assert imdb_sentences.find_middle_sentence_triple([["a", "b", "c"], ["d"], ["e", "f", "g"]]) is None
 
 
 def test_long_sentences_are_cut_at_the_length():
     words = [str(number) for number in range(40)]
     vocabulary = {word: 3 + index for index, word in enumerate(words)}
-    inputs, labels = imdb_sentences.encode_sentences([words, words, words], vocabulary)
+    inputs, labels = imdb_sentences.encode_sentence_triple([words, words, words], vocabulary)
     middle, before, _ = np.split(inputs, 3)
     assert middle.tolist() == list(range(27, 43))
     assert before.tolist() == [START, *range(3, 18)]
@@ -155,12 +157,12 @@ def test_long_sentences_are_cut_at_the_length():
 
 def test_pixels_are_drawn_with_the_probability_of_their_value():
     values = np.repeat(np.array([0, 51, 204, 255], np.uint8), 20_000).reshape(4, 20_000)
-    drawn = draw_pixels(values, seed=0)
+    drawn = draw_binary_pixels(values, seed=0)
     assert set(np.unique(drawn)) == {0, 1}
     assert (drawn[0] == 0).all()
     assert (drawn[3] == 1).all()
     np.testing.assert_allclose(drawn[1:3].mean(1), [0.2, 0.8], atol=0.01)
-    np.testing.assert_array_equal(drawn, draw_pixels(values, seed=0))
+    np.testing.assert_array_equal(drawn, draw_binary_pixels(values, seed=0))
 
 
 def test_binarized_images_are_those_of_mnist(real_data):
@@ -176,7 +178,7 @@ def test_binarized_images_are_those_of_mnist(real_data):
 
 def test_words_keep_their_number_in_lower_case():
     for text, _ in make_reviews()["train"]:
-        assert [word.lower() for word in split_words(text)] == tokenize(text)
+        assert [word.lower() for word in split_words(text)] == split_lower_case_words(text)
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ from bln_search.core.errors import DataError
 from bln_search.data import load_data_set, load_texts_of_length
 from bln_search.data.imdb import LENGTH
 from bln_search.data.prepared import prepare_data_set
-from bln_search.data.text_lengths import check_text_lengths, make_splits_with_text_length
-from bln_search.data.texts import build_vocabulary, last_token_ids, tokenize
+from bln_search.data.text_lengths import load_and_check_text_lengths, make_splits_with_text_length
+from bln_search.data.texts import build_vocabulary, encode_last_words_left_padded, split_lower_case_words
 from bln_search.execution.environment import load_prepared_data
 from bln_search.specs.sections.data import DataSpec
 from tests.data.reviews import make_reviews, write_lines
@@ -41,8 +41,11 @@ def test_inputs_are_the_last_token_ids_of_the_same_texts(prepared, length):
 
 
 def test_longer_inputs_hold_the_words_before(prepared):
-    vocabulary = build_vocabulary([tokenize(text) for text, _ in REVIEWS["train"]], 20_000)
-    expected = {tuple(last_token_ids(tokenize(text), vocabulary, 160).tolist()) for text, _ in REVIEWS["test"]}
+    vocabulary = build_vocabulary([split_lower_case_words(text) for text, _ in REVIEWS["train"]], 20_000)
+    expected = {
+        tuple(encode_last_words_left_padded(split_lower_case_words(text), vocabulary, 160).tolist())
+        for text, _ in REVIEWS["test"]
+    }
     inputs = make_splits_with_text_length(prepared, 160)[Split.TEST][0]
     assert {tuple(row) for row in inputs.tolist()} == expected
     assert (inputs[:, :80] != 0).any()
@@ -65,5 +68,5 @@ def test_other_data_have_one_length(tmp_path):
         load_texts_of_length("digits", 9, tmp_path)
     digits = prepare_data_set(load_data_set("digits", tmp_path), DataSpec(name="digits"))
     with pytest.raises(DataError, match="not texts"):
-        check_text_lengths(digits, [9])
-    check_text_lengths(digits, [])
+        load_and_check_text_lengths(digits, [9])
+    load_and_check_text_lengths(digits, [])

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, build_vocabulary, last_token_ids, tokenize
+from bln_search.data.texts import (
+    FIRST_WORD,
+    PADDING,
+    START,
+    UNKNOWN,
+    build_vocabulary,
+    encode_last_words_left_padded,
+    split_lower_case_words,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +32,7 @@ from bln_search.data.texts import FIRST_WORD, PADDING, START, UNKNOWN, build_voc
     ],
 )
 def test_words_are_lower_case_without_punctuation(text, tokens):
-    assert tokenize(text) == tokens
+    assert split_lower_case_words(text) == tokens
 
 
 def test_the_vocabulary_is_ordered_by_frequency_then_alphabet():
@@ -48,12 +56,12 @@ VOCABULARY = {"a": 3, "b": 4, "c": 5}
     ],
 )
 def test_the_last_token_ids_are_left_padded(text, token_ids):
-    assert last_token_ids(text.split(), VOCABULARY, 4).tolist() == token_ids
+    assert encode_last_words_left_padded(text.split(), VOCABULARY, 4).tolist() == token_ids
 
 
 @given(st.lists(st.sampled_from([*VOCABULARY, "x", "y"]), max_size=200))
 def test_every_text_has_eighty_valid_token_ids(text):
-    token_ids = last_token_ids(text, VOCABULARY, 80)
+    token_ids = encode_last_words_left_padded(text, VOCABULARY, 80)
     assert (token_ids.shape, token_ids.dtype) == ((80,), np.uint16)
     assert token_ids.max() < FIRST_WORD + len(VOCABULARY)
     padding = int((token_ids == PADDING).sum())

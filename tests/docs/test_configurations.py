@@ -25,7 +25,7 @@ def test_the_table_of_all_sixteen():
             (
                 str(configuration),
                 " ".join(computed) or "nothing",
-                str(configuration.num_computed_statistics),
+                str(configuration.num_statistics_from_mini_batch),
                 deterministic,
             )
         )

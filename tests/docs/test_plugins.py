@@ -97,11 +97,11 @@ print(study.loss_description.text, "torch" in sys.modules, sep=", ")
 import torch
 
 from bln_search.tasks import make_task
-from bln_search.tasks.task_metrics import DataScale, make_metrics
+from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
 
 outputs, targets = torch.zeros(4, 2), torch.tensor([0, 1, 1, 0])
 losses, correct = make_task(study.task).score(outputs, targets)
-metric = make_metrics(study.task, DataScale(1))["top_two"]
+metric = make_metrics(study.task, DimensionsAndTargetDeviation(1))["top_two"]
 metric.update(outputs, targets)
 print(f"{losses[0]:.4f}", correct.sum().item(), metric.compute())
 """

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.enums import LayerSearch
+from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.commands import call
 from tests.storage.searches import assert_same
@@ -59,7 +59,7 @@ def found(home):
     """Every search, what stands in the analysis, and how far the one of BLN is."""
     ledger = opened(home)
     asked = ledger.studies.get(1).spec.layers
-    (trial,) = ledger.trials.list_finished_trials(1, arm="bln")
+    (trial,) = ledger.trials.list_finished_full_trials(1, arm="bln")
     progress = ledger.layer_searches.find_saved_sums(trial.id, asked)
     searches, kept = list(ledger.layer_searches.iter_finished_searches(1)), ledger.analyses.find_current_analysis(1)
     assert ledger.layer_searches.is_search_finished(trial.id, asked) == (len(searches) == 2)
@@ -83,8 +83,8 @@ def test_run_searches_layers_prints_the_table_and_stores_results(ran):
     assert "rank" in done.stdout
     searches, layers, _ = found(home)
     assert [(search.arm, search.spec.search) for search in searches] == [
-        ("ln", LayerSearch.EXACT),
-        ("bln", LayerSearch.EXACT),
+        ("ln", LayerSearchAlgorithm.EXACT),
+        ("bln", LayerSearchAlgorithm.EXACT),
     ]
     assert [(layer.arm, layer.size, len(layer.networks)) for layer in layers] == [("ln", "64", 1), ("bln", "4096", 1)]
 

@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 
-from bln_search.storage.results.outcome_codec import decode_outcomes, encode_outcomes
+from bln_search.storage.results.outcome_codec import decode_losses_and_correctness, encode_losses_and_correctness
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 from tests.end_to_end.small_study import EXPORT_STUDY
@@ -104,9 +104,14 @@ def test_one_changed_example_and_a_row_that_is_gone_are_found(own):
     ((number, losses, correct, n),) = ask(
         own, "SELECT evaluation_id, losses, correct, n FROM outcomes JOIN evaluation ON id = evaluation_id LIMIT 1"
     )
-    outcomes = decode_outcomes(losses, correct, n)
+    outcomes = decode_losses_and_correctness(losses, correct, n)
     outcomes.losses[5] += 0.5
-    ask(own, "UPDATE outcomes SET losses = ? WHERE evaluation_id = ?", encode_outcomes(outcomes)[0], number)
+    ask(
+        own,
+        "UPDATE outcomes SET losses = ? WHERE evaluation_id = ?",
+        encode_losses_and_correctness(outcomes)[0],
+        number,
+    )
     ask(own, "DELETE FROM evaluation WHERE id = (SELECT max(id) FROM evaluation)")
     document = json.loads(call("verify", "small", "--format", "json", home=own, check=1).stdout)
     assert document["different"] == 2

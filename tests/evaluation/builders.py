@@ -7,10 +7,14 @@ from functools import partial
 import torch
 
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms, list_configurations_of_layers
-from bln_search.norms.network.unit_positions import set_unit_positions
+from bln_search.norms.network.layers import (
+    compute_populations_of_layers,
+    get_norms_by_name,
+    list_possible_configurations,
+)
+from bln_search.norms.network.unit_positions import expand_unit_parameters_to_inputs
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.networks import NETWORKS, input_size
 
@@ -24,9 +28,9 @@ def build_network(name, method="bln", semantics="paper", dtype=torch.float64, ba
     torch.manual_seed(0)
     norm = partial(make_norm, method, semantics=semantics, batch_size=batch_size, **options)
     network = NETWORKS[name](norm).to(dtype).eval()
-    set_unit_positions(network, draw_examples(name, dtype=dtype)[0])
+    expand_unit_parameters_to_inputs(network, draw_examples(name, dtype=dtype)[0])
     with torch.no_grad():
-        for layer in find_norms(network).values():
+        for layer in get_norms_by_name(network).values():
             layer.weight.normal_()
             layer.bias.normal_()
     return network
@@ -43,21 +47,21 @@ def estimate_populations(network, name, *, per_slot=False, estimates=ESTIMATES, 
     """Return population values under estimates that differ, because they are computed from different mini-batches."""
     inputs, _ = draw_examples(name, 48, dtype)
     moments = {
-        estimate: collect_frozen_moments(network, inputs[start : start + 24].split(SIZE))
+        estimate: collect_moments_with_frozen_weights(network, inputs[start : start + 24].split(SIZE))
         for estimate, start in zip(estimates, (0, 24), strict=False)
     }
-    return compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=per_slot)
+    return compute_populations_of_layers(get_norms_by_name(network), moments, Correction.BESSEL, per_slot=per_slot)
 
 
 def frozen_populations(network, batches, correction=Correction.BESSEL):
     """Return population values under the `frozen` estimate from these mini-batches of inputs."""
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, batches)}
-    return compute_populations_of_layers(find_norms(network), moments, correction, per_slot=False)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, batches)}
+    return compute_populations_of_layers(get_norms_by_name(network), moments, correction, per_slot=False)
 
 
 def row_specs(network, estimates=ESTIMATES):
     return [
         InferenceRow(configuration, estimate)
-        for configuration in list_configurations_of_layers(find_norms(network))
+        for configuration in list_possible_configurations(get_norms_by_name(network))
         for estimate in (estimates if configuration.uses_population else (None,))
     ]

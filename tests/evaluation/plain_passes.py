@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from bln_search.evaluation import evaluate_rows
+from bln_search.evaluation import evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from tests.evaluation.builders import SIZE, draw_examples
@@ -25,7 +25,7 @@ def plain_losses(network, inputs, targets, populations, row, size=SIZE):
 def assert_equal_to_plain_passes(network, name, populations, rows, tolerance=1e-10, **options):
     dtype = next(network.parameters()).dtype
     inputs, targets = draw_examples(name, dtype=dtype)
-    results = evaluate_rows(
+    results = evaluate_rows_per_example(
         network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations, **options
     )
     for row, outcome in zip(rows, results, strict=True):

@@ -7,10 +7,10 @@ from functools import partial
 import torch
 
 from bln_search.core.enums import PopulationEstimate
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import estimates_from_training_history, find_norms
+from bln_search.norms.network.layers import get_norms_by_name, moments_by_estimate_from_training_history
 from tests.evaluation.builders import SIZE
 
 STEPS, VOCABULARY = 4, 9
@@ -24,7 +24,7 @@ def build_recurrent(cell, method="bln", semantics="paper", normalize="cells", cl
     network = build_model(cell, shape, classes, norm, seed=0, options=options, vocabulary=vocabulary).double()
     torch.manual_seed(1)
     with torch.no_grad():
-        for layer in find_norms(network).values():
+        for layer in get_norms_by_name(network).values():
             for parameter, mean in ((layer.weight, 1), (layer.bias, 0)):
                 if parameter is not None:
                     parameter.normal_(mean, 0.3)
@@ -51,6 +51,6 @@ def collect_moments_of(network, vocabulary=None):
             network(x)
     network.eval()
     return {
-        PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE)),
-        **estimates_from_training_history(find_norms(network)),
+        PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, inputs.split(SIZE)),
+        **moments_by_estimate_from_training_history(get_norms_by_name(network)),
     }

@@ -10,7 +10,7 @@ from torch import nn
 from bln_search.core.tasks import NO_CLASS, RegressionLoss, TaskName
 from bln_search.models import MLP
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.specs.sections.task import TaskSpec
 from tests.evaluation.builders import SIZE
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, draw_sequences
@@ -39,7 +39,7 @@ def make_mlp():
 def draw_dense_case(network, draw_targets):
     """Return a network with random γ and β, inputs of N validation and 4·SIZE training examples, and targets."""
     generator = torch.Generator().manual_seed(2)
-    for layer in find_norms(network).values():
+    for layer in get_norms_by_name(network).values():
         nn.init.normal_(layer.weight, 1, 0.3, generator)
         nn.init.normal_(layer.bias, 0, 0.3, generator)
     inputs = torch.randn(N + 4 * SIZE, 5, generator=generator, dtype=torch.float64)

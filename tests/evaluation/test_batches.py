@@ -8,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bln_search.core.errors import DataError
-from bln_search.evaluation.batches import fill_last_batch, group_adjacent_batches, iter_mini_batches_with_fillers
+from bln_search.evaluation.batches import (
+    group_adjacent_batches,
+    iter_batches_filled_to_first_size,
+    iter_mini_batches_with_fillers,
+)
 
 
 @given(n=st.integers(1, 60), size=st.integers(1, 60), groups=st.integers(1, 9))
@@ -36,11 +40,17 @@ def test_mini_batches_of_different_sizes_are_never_mixed(sizes, groups):
 
 def test_a_short_last_batch_is_filled_without_targets():
     x = torch.arange(10)
-    (_, _), (_, _), (inputs, targets) = fill_last_batch([(x[:4], x[:4]), (x[4:8], x[4:8]), (x[8:], x[8:])])
+    (_, _), (_, _), (inputs, targets) = iter_batches_filled_to_first_size(
+        [(x[:4], x[:4]), (x[4:8], x[4:8]), (x[8:], x[8:])]
+    )
     assert inputs.tolist() == [8, 9, 0, 1]
     assert targets.tolist() == [8, 9]
 
 
 def test_filler_examples_of_another_shape_are_an_error():
     with pytest.raises(DataError, match=r"shape \(3,\) .* shape \(5,\)"):
-        list(fill_last_batch([(torch.zeros(4, 5), torch.zeros(4)), (torch.zeros(2, 3), torch.zeros(2))]))
+        list(
+            iter_batches_filled_to_first_size(
+                [(torch.zeros(4, 5), torch.zeros(4)), (torch.zeros(2, 3), torch.zeros(2))]
+            )
+        )

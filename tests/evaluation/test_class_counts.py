@@ -20,7 +20,9 @@ def test_the_baseline_predicts_the_class_frequencies(classes, size):
     targets = torch.tensor(classes)
     counts = ClassCounter()
     batches = [(torch.zeros(len(part), 1), part) for part in targets.split(size)]
-    assert all(yielded is batch for yielded, batch in zip(counts.count_targets(batches), batches, strict=True))
+    assert all(
+        yielded is batch for yielded, batch in zip(counts.iter_batches_and_count_targets(batches), batches, strict=True)
+    )
     shares = np.bincount(classes, minlength=6) / len(classes)
     logits = torch.from_numpy(np.log(np.maximum(shares, 1e-300))).expand(len(classes), -1)
     losses, _ = cross_entropy_and_correctness(logits, targets)
@@ -31,11 +33,11 @@ def test_the_baseline_predicts_the_class_frequencies(classes, size):
 def test_fewer_than_two_classes_have_no_baseline():
     counts = ClassCounter()
     assert counts.class_prior_baseline is None
-    list(counts.count_targets([(torch.zeros(2, 1), torch.tensor([3, 3]))]))
+    list(counts.iter_batches_and_count_targets([(torch.zeros(2, 1), torch.tensor([3, 3]))]))
     assert counts.class_prior_baseline is None
 
 
 def test_a_large_class_number_needs_no_memory():
     counts = ClassCounter()
-    list(counts.count_targets([(torch.zeros(2, 1), torch.tensor([0, 2**62]))]))
+    list(counts.iter_batches_and_count_targets([(torch.zeros(2, 1), torch.tensor([0, 2**62]))]))
     assert counts.class_prior_baseline.accuracy == 0.5

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from bln_search.core.enums import PopulationEstimate
-from bln_search.evaluation import evaluate_rows
+from bln_search.evaluation import evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.models import LeNet
 from bln_search.norms import BLN
 from bln_search.norms.row_batching import tanh_of_sum
-from bln_search.norms.row_batching.compiled.availability import disable_kernels
+from bln_search.norms.row_batching.compiled.availability import use_torch_instead_of_kernels
 from bln_search.norms.row_batching.tanh_of_sum import TanhOfFactoredSum
 from tests.evaluation.builders import frozen_populations, row_specs
 
@@ -41,11 +41,11 @@ def test_table_of_a_lenet_equals_that_of_torch(monkeypatch, semantics, pooled_by
         "materialize",
         lambda self: (pooled.append((self.is_pooled, self.uses_kernel)), original(self))[1],
     )
-    found = evaluate_rows(network, batches, rows, populations)
+    found = evaluate_rows_per_example(network, batches, rows, populations)
     assert set(pooled) == {(True, True)}
     pooled.clear()
-    with disable_kernels():
-        expected = evaluate_rows(network, batches, rows, populations)
+    with use_torch_instead_of_kernels():
+        expected = evaluate_rows_per_example(network, batches, rows, populations)
     assert set(pooled) == {(True, False)}
     for row, expected_row in zip(found, expected, strict=True):
         np.testing.assert_array_equal(row.correct, expected_row.correct)

@@ -11,11 +11,11 @@ from torch import nn
 
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.evaluation import evaluate_rows
+from bln_search.evaluation import evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms import BLN
-from bln_search.norms.precision import disable_reduced_precision
+from bln_search.norms.precision import use_full_float32_precision
 from tests.evaluation.builders import SIZE, build_network, draw_examples, frozen_populations, row_specs
 from tests.evaluation.networks import NETWORKS
 
@@ -47,9 +47,11 @@ def test_losses_equal_those_on_cpu(name, dtype, tolerance, one_pass):
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     inputs, targets = draw_examples(name, 48, dtype)
     populations = frozen_populations(network, inputs.split(SIZE))
-    expected = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
+    expected = evaluate_rows_per_example(
+        network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations
+    )
     gpu_network, inputs, targets, populations = to_gpu(network, name, dtype)
-    results = evaluate_rows(
+    results = evaluate_rows_per_example(
         gpu_network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations, one_pass=one_pass
     )
     for row, on_gpu, on_cpu in zip(rows, results, expected, strict=True):
@@ -93,7 +95,9 @@ def test_mixing_hidden_by_tf32_is_an_error(mixed_share):
     populations = frozen_populations(network, inputs.cuda().split(SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     with pytest.raises(ModelError, match=r"not treat .* independently"):
-        evaluate_rows(network, iter_mini_batches_with_fillers(inputs.cuda(), targets.cuda(), SIZE), rows, populations)
+        evaluate_rows_per_example(
+            network, iter_mini_batches_with_fillers(inputs.cuda(), targets.cuda(), SIZE), rows, populations
+        )
 
 
 @pytest.mark.usefixtures("tf32")
@@ -111,6 +115,6 @@ def test_products_are_exact_to_single_precision():
         ]
 
     tf32_errors = errors()
-    with disable_reduced_precision():
+    with use_full_float32_precision():
         assert max(errors()) < 2e-6
     assert tf32_errors[0] > 1e-5

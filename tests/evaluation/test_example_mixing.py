@@ -7,7 +7,7 @@ import pytest
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation import evaluate_rows
+from bln_search.evaluation import evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.norms import BLN
 from tests.evaluation.builders import SIZE, draw_examples, estimate_populations, row_specs
@@ -29,8 +29,8 @@ def test_mixing_examples_is_an_error():
     populations = estimate_populations(network, "mlp")
     rows = row_specs(network)
     with pytest.raises(ModelError, match=r"not treat .* independently; .*one_pass=False"):
-        evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
-    results = evaluate_rows(
+        evaluate_rows_per_example(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
+    results = evaluate_rows_per_example(
         network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations, one_pass=False
     )
     np.testing.assert_allclose(
@@ -53,7 +53,9 @@ def test_mixing_is_an_error_without_double_precision_too():
     inputs = inputs.float()
     populations = estimate_populations(network, "mlp")
     with pytest.raises(ModelError, match=r"not treat .* independently; .*one_pass=False"):
-        evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations)
+        evaluate_rows_per_example(
+            network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations
+        )
 
 
 @pytest.mark.parametrize("scale", [1.0, 0.01])
@@ -71,7 +73,7 @@ def test_mixing_before_the_first_norm_is_an_error(mixing, rows, scale):
     inputs, targets = draw_examples("mlp")
     populations = estimate_populations(network, "mlp")
     with pytest.raises(ModelError, match=r"not treat .* independently"):
-        evaluate_rows(
+        evaluate_rows_per_example(
             network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network)[rows], populations
         )
 
@@ -88,4 +90,6 @@ def test_moving_the_first_axis_is_an_error():
     network = Moving().double().eval()
     inputs, targets = draw_examples("mlp")
     with pytest.raises(ModelError, match=r"(first axis|axis 2)"):
-        evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network, ())[-1:], {})
+        evaluate_rows_per_example(
+            network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network, ())[-1:], {}
+        )

@@ -1,4 +1,4 @@
-"""The curvature of `compute_fisher_curvature` is vᵀF(θ)v, with F by gradients; the LN paper's Eq. 13-14 against F."""
+"""The curvature of `compute_directional_fisher_curvature` is vᵀF(θ)v, F by gradients; the LN paper's Eq. 13-14."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from bln_search.evaluation.fisher import compute_fisher_curvature, norms_in_training_mode
+from bln_search.evaluation.fisher import compute_directional_fisher_curvature, use_training_mode_in_norms_only
 from bln_search.norms import BLN, BN, LN
 from bln_search.norms.no_normalization import NoNormalization
 
@@ -29,7 +29,7 @@ def inputs() -> Tensor:
 
 def fisher_matrix(network: nn.Module, x: Tensor, parameters: Sequence[Tensor]) -> Tensor:
     """Return E_n E_{y~p_n}[∇ log p_n(y) ∇ log p_n(y)ᵀ] by a gradient for every example and class, Eq. 9."""
-    with norms_in_training_mode(network):
+    with use_training_mode_in_norms_only(network):
         log_probabilities = network(x).log_softmax(1)
     total = torch.zeros(())
     for row in log_probabilities:
@@ -48,11 +48,11 @@ def test_curvature_is_the_quadratic_form_of_the_fisher_matrix(norm: type[nn.Modu
     matrix = fisher_matrix(network, x, list(parameters.values()))
     flat = torch.cat([direction[name].flatten() for name in parameters])
     expected = float(flat @ matrix @ flat)
-    assert compute_fisher_curvature(network, x, direction) == pytest.approx(expected, rel=1e-10)
+    assert compute_directional_fisher_curvature(network, x, direction) == pytest.approx(expected, rel=1e-10)
     alone = {"0.weight": direction["0.weight"]}
     block = matrix[: H * D, : H * D]
     v = alone["0.weight"].flatten()
-    assert compute_fisher_curvature(network, x, alone) == pytest.approx(float(v @ block @ v), rel=1e-10)
+    assert compute_directional_fisher_curvature(network, x, alone) == pytest.approx(float(v @ block @ v), rel=1e-10)
 
 
 def normalized_glm(norm: type[nn.Module]) -> nn.Sequential:
@@ -69,7 +69,7 @@ def published_block(network: nn.Sequential, x: Tensor, i: int, j: int, axis: int
     a = x @ weight.T
     mean, deviation = a.mean(axis, keepdim=True), a.std(axis, correction=0, keepdim=True)
     normalized = (a - mean) / deviation
-    with norms_in_training_mode(network), torch.no_grad():
+    with use_training_mode_in_norms_only(network), torch.no_grad():
         p = network(x).softmax(1)
     covariance = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
     chi = []
@@ -105,7 +105,7 @@ def test_published_fisher_blocks_miss_the_shared_statistics_of_layer_normalizati
     gain, a = network[1].weight.detach(), x @ network[0].weight.detach().T
     deviation = a.std(1, correction=0, keepdim=True)
     normalized = (a - a.mean(1, keepdim=True)) / deviation
-    with norms_in_training_mode(network), torch.no_grad():
+    with use_training_mode_in_norms_only(network), torch.no_grad():
         p = network(x).softmax(1)
     covariance = torch.diag_embed(p) - p[:, :, None] * p[:, None, :]
     blocks = weight_blocks(network, x)
@@ -136,9 +136,9 @@ def test_curvature_along_the_weights_of_a_unit_is_zero_under_batch_normalization
         network = normalized_glm(norm) if norm is not NoNormalization else plain_classifier()
         direction = torch.zeros_like(network[0].weight)
         direction[0] = network[0].weight[0].detach()
-        curvature = compute_fisher_curvature(network, x, {"0.weight": direction})
+        curvature = compute_directional_fisher_curvature(network, x, {"0.weight": direction})
         assert (curvature < 1e-20) == is_zero
-        scaled_layer = compute_fisher_curvature(network, x, {"0.weight": network[0].weight.detach()})
+        scaled_layer = compute_directional_fisher_curvature(network, x, {"0.weight": network[0].weight.detach()})
         assert (scaled_layer < 1e-20) == (norm is not NoNormalization)
 
 
@@ -161,22 +161,22 @@ def test_curvature_along_the_gains_does_not_depend_on_the_scale_of_the_inputs(no
     """The magnitude of plain weights depends on it: with inputs of twice the size and half the weights, by 4."""
     network, x = normalized_glm(norm), inputs()
     direction = {"1.weight": torch.ones(CLASSES).double()}
-    assert compute_fisher_curvature(network, 2 * x, direction) == pytest.approx(
-        compute_fisher_curvature(network, x, direction)
+    assert compute_directional_fisher_curvature(network, 2 * x, direction) == pytest.approx(
+        compute_directional_fisher_curvature(network, x, direction)
     )
     plain = plain_classifier()
     unit = {"0.weight": plain[0].weight.detach() / plain[0].weight.detach().norm()}
-    before = compute_fisher_curvature(plain, x, unit)
+    before = compute_directional_fisher_curvature(plain, x, unit)
     with torch.no_grad():
         plain[0].weight /= 2
-    assert compute_fisher_curvature(plain, 2 * x, unit) == pytest.approx(4 * before)
+    assert compute_directional_fisher_curvature(plain, 2 * x, unit) == pytest.approx(4 * before)
 
 
 def test_the_network_is_left_as_it_was() -> None:
     network, x = dense_network(BN), inputs()
     network.train()
     state = {name: value.clone() for name, value in network.state_dict().items()}
-    compute_fisher_curvature(network, x, {"0.weight": torch.ones(H, D).double()})
+    compute_directional_fisher_curvature(network, x, {"0.weight": torch.ones(H, D).double()})
     assert all(module.training for module in network.modules())
     assert all(torch.equal(value, state[name]) for name, value in network.state_dict().items())
     assert all(parameter.grad is None for parameter in network.parameters())

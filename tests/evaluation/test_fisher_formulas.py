@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from bln_search.evaluation.fisher import compute_fisher_curvature
+from bln_search.evaluation.fisher import compute_directional_fisher_curvature
 from bln_search.norms import BN, LN
 from bln_search.norms.no_normalization import NoNormalization
 
@@ -71,7 +71,9 @@ def test_curvature_is_eq_12():
                 for a in range(D):
                     for b in range(D):
                         expected += v[i, a] * covariance(p[n], i, j) * values[n, a] * values[n, b] * v[j, b] / N
-    assert compute_fisher_curvature(network, x, {"0.weight": direction}) == pytest.approx(expected, rel=1e-12)
+    assert compute_directional_fisher_curvature(network, x, {"0.weight": direction}) == pytest.approx(
+        expected, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize("norm", [NoNormalization, BN, LN])
@@ -90,14 +92,16 @@ def test_curvature_is_eq_9(norm):
     for n in range(N):
         for y in range(H):
             expected += p[n, y] * ((logs[0][n, y] - logs[1][n, y]) / (2 * step)) ** 2 / N
-    assert compute_fisher_curvature(network, x, {"0.weight": direction}) == pytest.approx(expected, rel=1e-7)
+    assert compute_directional_fisher_curvature(network, x, {"0.weight": direction}) == pytest.approx(
+        expected, rel=1e-7
+    )
 
 
 @pytest.mark.parametrize("norm", [NoNormalization, BN, LN])
 def test_half_the_curvature_is_the_divergence_of_eq_8(norm):
     network, x = classifier(norm), inputs()
     direction = torch.randn(H, D, generator=torch.Generator().manual_seed(6)).double()
-    curvature = compute_fisher_curvature(network, x, {"0.weight": direction})
+    curvature = compute_directional_fisher_curvature(network, x, {"0.weight": direction})
     before, step = probabilities(logits_of(network, x)), 1e-4
     network[0].weight.data += step * direction
     after = probabilities(logits_of(network, x))
@@ -119,7 +123,7 @@ def test_curvature_along_the_gains_has_the_normalized_inputs(norm, axis):
     a = x.numpy() @ network[0].weight.detach().numpy().T
     normalized = (a - a.mean(axis, keepdims=True)) / a.std(axis, keepdims=True)
     p = probabilities(logits_of(network, x))
-    curvature = compute_fisher_curvature(network, x, {"1.weight": delta})
+    curvature = compute_directional_fisher_curvature(network, x, {"1.weight": delta})
     assert curvature == pytest.approx(metric(p, normalized * delta.numpy()), rel=1e-12)
     as_printed_for_bn = metric(p, np.ones_like(a) * delta.numpy())
     assert abs(as_printed_for_bn / curvature - 1) > 0.1
@@ -134,7 +138,7 @@ def test_curvature_along_the_gains_of_weight_normalization_is_eq_34():
     p = probabilities(a)
     direction = {"0.parametrizations.weight.original0": delta[:, None]}
     expected = metric(p, a / lengths * delta.numpy())
-    assert compute_fisher_curvature(network, x, direction) == pytest.approx(expected, rel=1e-12)
+    assert compute_directional_fisher_curvature(network, x, direction) == pytest.approx(expected, rel=1e-12)
 
 
 def test_eq_35_prints_one_of_the_four_terms_of_two_units():
@@ -154,6 +158,6 @@ def test_eq_35_prints_one_of_the_four_terms_of_two_units():
         scale = delta[r] * delta[s] / (lengths[r] * lengths[s])
         return float(scale) * sum(values) / N
 
-    curvature = compute_fisher_curvature(network, x, {"0.weight": direction})
+    curvature = compute_directional_fisher_curvature(network, x, {"0.weight": direction})
     assert curvature == pytest.approx(term(i, i) + term(i, j) + term(j, i) + term(j, j), rel=1e-12)
     assert abs(term(i, j) / curvature - 1) > 0.1

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bln_search import BLN
-from bln_search.evaluation.inference_cost import measure_inference_seconds
+from bln_search.evaluation.inference_cost import measure_inference_seconds_per_thousand
 
 
 class Waiting(nn.Module):
@@ -29,7 +29,7 @@ def test_one_thread_is_timed_by_its_cpu_time(threads):
     num_threads = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        seconds = measure_inference_seconds(Waiting(), torch.zeros(10, 3))
+        seconds = measure_inference_seconds_per_thousand(Waiting(), torch.zeros(10, 3))
     finally:
         torch.set_num_threads(num_threads)
     assert (seconds < 1) == (threads == 1)  # wall time for a thousand examples: 100 passes of 0.02 s

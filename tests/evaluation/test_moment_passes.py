@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bln_search.data.inputs import make_structured_inputs
-from bln_search.evaluation import collect_frozen_moments, moment_passes
+from bln_search.evaluation import collect_moments_with_frozen_weights, moment_passes
 from bln_search.models import build_model
 from bln_search.models.recurrent.time_step_norms import TimeStepNorms
 from bln_search.norms import BLN, make_norm
@@ -32,9 +32,9 @@ class CountedPasses(nn.Module):
 def assert_same_moments(network, inputs, *, is_at_once=True):
     """Moments of all mini-batches at once equal those one by one, and take fewer passes."""
     counted = CountedPasses(network)
-    expected = collect_frozen_moments(counted, inputs)
+    expected = collect_moments_with_frozen_weights(counted, inputs)
     one_by_one, counted.passes = counted.passes, 0
-    moments = collect_frozen_moments(counted, inputs, several_at_once=True)
+    moments = collect_moments_with_frozen_weights(counted, inputs, several_at_once=True)
     assert (counted.passes < one_by_one) == is_at_once
     assert moments.keys() == expected.keys()
     for name, layer in expected.items():
@@ -144,7 +144,8 @@ def test_statistics_from_the_weights_pass_each_alone():
     )
     images = torch.randn(9 * SIZE, 1, 4, 4)
     first, second = (
-        collect_frozen_moments(network, images.split(SIZE), several_at_once=is_at_once) for is_at_once in (False, True)
+        collect_moments_with_frozen_weights(network, images.split(SIZE), several_at_once=is_at_once)
+        for is_at_once in (False, True)
     )
     assert first.keys() == second.keys()
 
@@ -187,8 +188,8 @@ def test_mini_batches_after_an_error_pass_one_by_one():
     inputs[8 * SIZE : 8 * SIZE + 2, 0] = 50.0
     inputs[10 * SIZE : 10 * SIZE + 2, 0] = 50.0
     network = Selecting().double()
-    expected = collect_frozen_moments(network, inputs.split(SIZE))
-    moments = collect_frozen_moments(network, inputs.split(SIZE), several_at_once=True)
+    expected = collect_moments_with_frozen_weights(network, inputs.split(SIZE))
+    moments = collect_moments_with_frozen_weights(network, inputs.split(SIZE), several_at_once=True)
     for name, layer in expected.items():
         for value, true in zip(moments[name].batch.as_tuple, layer.batch.as_tuple, strict=True):
             torch.testing.assert_close(value, true, rtol=1e-10, atol=1e-12)

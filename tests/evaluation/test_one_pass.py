@@ -11,16 +11,16 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_frozen_moments, evaluate_rows, one_pass
+from bln_search.evaluation import collect_moments_with_frozen_weights, evaluate_rows_per_example, one_pass
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.one_pass import _KeptOutputs
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.norms import BLN, BN, LN, MBN
 from bln_search.norms.network.layers import (
     compute_populations_of_layers,
-    estimates_from_training_history,
-    find_norms,
-    list_configurations_of_layers,
+    get_norms_by_name,
+    list_possible_configurations,
+    moments_by_estimate_from_training_history,
 )
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.builders import (
@@ -73,9 +73,9 @@ def test_mbn_losses_equal_plain_passes(name):
         for x in draw_examples(name, 24)[0].split(SIZE):
             network(x * 2 + 0.3)
     network.eval()
-    layers = find_norms(network)
-    frozen = collect_frozen_moments(network, draw_examples(name, 48)[0].split(SIZE))
-    moments = {PopulationEstimate.FROZEN: frozen, **estimates_from_training_history(layers)}
+    layers = get_norms_by_name(network)
+    frozen = collect_moments_with_frozen_weights(network, draw_examples(name, 48)[0].split(SIZE))
+    moments = {PopulationEstimate.FROZEN: frozen, **moments_by_estimate_from_training_history(layers)}
     populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     assert len({row.configuration for row in rows}) == 9
@@ -85,7 +85,7 @@ def test_mbn_losses_equal_plain_passes(name):
 def test_mbn_mixed_with_another_method_is_an_error():
     network = nn.Sequential(MBN(3), BN(3))
     with pytest.raises(ModelError, match="mixes mbn"):
-        list_configurations_of_layers(find_norms(network))
+        list_possible_configurations(get_norms_by_name(network))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_mini_batches_of_one_equal_plain_passes():
     inputs, targets = draw_examples("lenet")
     populations = frozen_populations(network, inputs.split(1), Correction.TOTAL)
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    results = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, 1), rows, populations)
+    results = evaluate_rows_per_example(network, iter_mini_batches_with_fillers(inputs, targets, 1), rows, populations)
     for row, outcome in zip(rows, results, strict=True):
         np.testing.assert_allclose(
             outcome.losses, plain_losses(network, inputs, targets, populations, row, 1), rtol=1e-10
@@ -172,7 +172,9 @@ def test_layers_before_the_first_norm_run_once():
     examples = []
     network.features[0].register_forward_hook(lambda module, inputs, output: examples.append(len(inputs[0])))
     inputs, targets = draw_examples("lenet", n=24)
-    evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations)
+    evaluate_rows_per_example(
+        network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations
+    )
     measurement = SIZE
     checks_before = 2 * SIZE * (1 + 3)  # two mini-batches: one fused pass, and plain passes in three rows
     checks_during = 24  # each mini-batch: a plain pass in one row
@@ -181,14 +183,14 @@ def test_layers_before_the_first_norm_run_once():
 
 def test_a_network_without_norms_is_an_error_with_a_remedy():
     with pytest.raises(ModelError, match=r"bln_search.convert\(model\)"):
-        evaluate_rows(nn.Linear(3, 2), [], [], {})
+        evaluate_rows_per_example(nn.Linear(3, 2), [], [], {})
 
 
 def test_no_data_is_an_error():
     network = build_network("mlp")
     row = InferenceRow(InferenceConfiguration("FFFF"), None)
     with pytest.raises(DataError, match="no mini-batch"):
-        evaluate_rows(network, [], [row], {})
+        evaluate_rows_per_example(network, [], [row], {})
 
 
 def test_the_network_is_not_changed():
@@ -197,7 +199,9 @@ def test_the_network_is_not_changed():
     before = {name: value.clone() for name, value in network.state_dict().items()}
     populations = estimate_populations(network, "residual")
     inputs, targets = draw_examples("residual")
-    evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations)
+    evaluate_rows_per_example(
+        network, iter_mini_batches_with_fillers(inputs, targets, SIZE), row_specs(network), populations
+    )
     assert network.training
     assert network.state_dict().keys() == before.keys()
     for name, value in network.state_dict().items():
@@ -225,7 +229,7 @@ def test_observed_outputs_give_the_losses_whether_they_are_kept_or_computed_agai
         one_pass, "_KeptOutputs", lambda evaluator, group, _limit: _KeptOutputs(evaluator, group, kept_bytes)
     )
     batches = list(iter_mini_batches_with_fillers(inputs, targets, SIZE))
-    outcomes = evaluate_rows(network, batches, rows, populations, observe=observe)
+    outcomes = evaluate_rows_per_example(network, batches, rows, populations, observe=observe)
     for row, outcome in zip(rows, outcomes, strict=True):
         np.testing.assert_allclose(torch.cat(observed[row]), outcome.losses, rtol=1e-5)
     passes_of_all_rows = sum(chosen is None for chosen in computed)

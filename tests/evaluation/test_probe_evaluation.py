@@ -12,13 +12,13 @@ from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, ProbeKind, Split
 from bln_search.core.method import Method
 from bln_search.core.tasks import TaskName
-from bln_search.evaluation import collect_frozen_moments, evaluate_split
+from bln_search.evaluation import collect_moments_with_frozen_weights, evaluate_split
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.latency import measure_latency_per_row
-from bln_search.evaluation.probe_evaluation import probe_batch_composition, probe_batch_size
+from bln_search.evaluation.probe_evaluation import probe_at_batch_size, probe_batch_composition
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks import make_task
@@ -36,8 +36,8 @@ def trained():
     network = nn.Sequential(nn.Linear(6, 12), nn.Tanh(), BLN(12, batch_size=SIZE), nn.Linear(12, 3)).double()
     targets = torch.arange(N) % 3
     inputs = torch.randn(N, 6, dtype=torch.float64) + F.one_hot(targets, 6)
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs[:80].split(SIZE))}
-    populations = compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, inputs[:80].split(SIZE))}
+    populations = compute_populations_of_layers(get_norms_by_name(network), moments, Correction.BESSEL, per_slot=False)
     rows = [
         InferenceRow(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
         for configuration in all_configurations(Method.BLN)
@@ -48,7 +48,7 @@ def trained():
 def test_a_size_probe_equals_evaluation_at_that_size(trained):
     network, inputs, targets, rows, populations = trained
     for size in (1, 4, SIZE, N):
-        probes = probe_batch_size(network, inputs, targets, rows, populations, batch_size=size)
+        probes = probe_at_batch_size(network, inputs, targets, rows, populations, batch_size=size)
         batches = iter_mini_batches_with_fillers(inputs, targets, size)
         evaluations = evaluate_split(network, batches, rows, populations, split=Split.VALIDATION, batch_size=size)
         assert [(probe.key, probe.loss, probe.accuracy) for probe in probes] == [
@@ -145,7 +145,7 @@ def test_a_size_probe_of_every_task_equals_evaluation_at_that_size(task_and_argu
     network, inputs, targets, rows, populations = arguments
     has_accuracy = task.description.has_accuracy
     for size in (2, TASK_SIZE):
-        probes = probe_batch_size(*arguments, batch_size=size, task=task)
+        probes = probe_at_batch_size(*arguments, batch_size=size, task=task)
         evaluations = evaluate_split(
             network,
             iter_mini_batches_with_fillers(inputs, targets, size),
@@ -189,7 +189,7 @@ def test_losses_that_compare_examples_are_those_of_the_split_at_every_size():
     rows = row_specs(network, [PopulationEstimate.FROZEN])
     arguments = network, inputs, torch.arange(len(inputs)) // 2, rows, populations
     task = make_task(spec)
-    losses = [probe_batch_size(*arguments, batch_size=size, task=task) for size in (2, TASK_SIZE)]
+    losses = [probe_at_batch_size(*arguments, batch_size=size, task=task) for size in (2, TASK_SIZE)]
     probes = probe_batch_composition(*arguments, batch_size=2, reshuffles=2, seed=0, task=task)
     for small, large, reshuffled in zip(*losses, probes, strict=True):
         if small.key.configuration.is_deterministic:

@@ -7,9 +7,9 @@ import pytest
 
 from bln_search import evaluate_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.evaluation import evaluate_rows
+from bln_search.evaluation import evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from tests.evaluation.builders import SIZE, row_specs
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
 from tests.support.tiers import latin, part
@@ -19,15 +19,15 @@ METHODS += [("mbn", "paper"), ("brn", "paper")]
 
 
 def assert_one_pass_equals_row_by_row(network, classes=3, vocabulary=None):
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     populations = compute_populations_of_layers(
         layers, collect_moments_of(network, vocabulary), Correction.BESSEL, per_slot=False
     )
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     inputs, targets = draw_sequences(20, 2, classes, vocabulary)
     batches = list(iter_mini_batches_with_fillers(inputs, targets, SIZE))
-    fused = evaluate_rows(network, batches, rows, populations)
-    plain = evaluate_rows(network, batches, rows, populations, one_pass=False)
+    fused = evaluate_rows_per_example(network, batches, rows, populations)
+    plain = evaluate_rows_per_example(network, batches, rows, populations, one_pass=False)
     for row, fused_outcomes, plain_outcomes in zip(rows, fused, plain, strict=True):
         np.testing.assert_allclose(
             fused_outcomes.losses, plain_outcomes.losses, rtol=1e-11, atol=1e-11, err_msg=str(row)
@@ -80,7 +80,7 @@ def test_norms_inside_cells_and_after_layers_equal_row_by_row():
 @pytest.mark.filterwarnings("ignore:ill-conditioned")  # a row may be one: outputs are amplified by 1e7
 def test_rounding_is_not_mistaken_for_mixing_with_token_ids():
     network = build_recurrent("lstm", "bn", vocabulary=VOCABULARY).float()
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     for layer in layers.values():
         layer.weight.data.mul_(1e4)
     network.classifier[-1].weight.data.mul_(1e3)
@@ -89,7 +89,12 @@ def test_rounding_is_not_mistaken_for_mixing_with_token_ids():
     )
     inputs, targets = draw_sequences(20, 2, vocabulary=VOCABULARY)
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    assert len(evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)) == 4
+    assert (
+        len(
+            evaluate_rows_per_example(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
+        )
+        == 4
+    )
 
 
 @pytest.mark.slow

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from bln_search.core.enums import PopulationEstimate
-from bln_search.evaluation import evaluate_rows
+from bln_search.evaluation import evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.evaluation.row_evaluator import try_copy_network_in_double_precision
+from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.norms import BLN, BN
 from tests.evaluation.builders import (
     SIZE,
@@ -45,7 +45,7 @@ class Chaotic(nn.Module):
 
 
 def chaotic_arguments(times):
-    """Return arguments of `evaluate_rows` for a chaotic network in double precision."""
+    """Return arguments of `evaluate_rows_per_example` for a chaotic network in double precision."""
     torch.manual_seed(0)
     parts = nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(times), nn.Linear(8, 10)
     network = nn.Sequential(*parts).double().eval()
@@ -61,12 +61,12 @@ def chaotic_arguments(times):
 
 def test_invisible_rounding_is_not_ill_conditioned():
     """Rounding makes losses of the one pass and plain passes differ by 1e-6. A warning would fail this test."""
-    evaluate_rows(*chaotic_arguments(34))
+    evaluate_rows_per_example(*chaotic_arguments(34))
 
 
 def test_no_higher_precision_is_offered_in_double_precision():
     with pytest.warns(UserWarning, match=r"ill-conditioned.* no higher precision"):
-        evaluate_rows(*chaotic_arguments(47))
+        evaluate_rows_per_example(*chaotic_arguments(47))
 
 
 def test_amplified_rounding_is_not_mistaken_for_mixing():
@@ -77,8 +77,10 @@ def test_amplified_rounding_is_not_mistaken_for_mixing():
     populations = frozen_populations(network, inputs.split(SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     with pytest.warns(UserWarning, match="ill-conditioned"):
-        outcomes = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
-    double_network, double_populations = try_copy_network_in_double_precision(network, populations)
+        outcomes = evaluate_rows_per_example(
+            network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations
+        )
+    double_network, double_populations = try_copy_network_and_populations_in_double(network, populations)
     for row, outcome in zip(rows, outcomes, strict=True):
         expected = plain_losses(double_network, inputs.double(), targets, double_populations, row)
         assert np.abs(outcome.losses - expected).mean() < 1e-3
@@ -91,7 +93,9 @@ def test_inputs_far_from_zero_cause_no_cancellation():
     inputs = inputs + 1e4
     populations = frozen_populations(network, inputs[:18].split(SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    results = evaluate_rows(network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations)
+    results = evaluate_rows_per_example(
+        network, iter_mini_batches_with_fillers(inputs, targets, SIZE), rows, populations
+    )
     for row, outcome in zip(rows, results, strict=True):
         np.testing.assert_allclose(
             outcome.losses, plain_losses(network, inputs, targets, populations, row), rtol=1e-4, atol=1e-5

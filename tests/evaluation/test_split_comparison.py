@@ -10,12 +10,12 @@ from torch import nn
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.tasks import Similarity
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.evaluation.one_pass import evaluate_rows
+from bln_search.evaluation.one_pass import evaluate_rows_per_example
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.tasks.retrieval import RetrievalScore
 
@@ -38,8 +38,8 @@ def evaluated():
     torch.manual_seed(0)
     network = TwoEmbeddings().eval()
     inputs, labels = torch.randn(EXAMPLES, 5), torch.arange(EXAMPLES) // 2
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs[:12].split(SIZE))}
-    populations = compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, inputs[:12].split(SIZE))}
+    populations = compute_populations_of_layers(get_norms_by_name(network), moments, Correction.BESSEL, per_slot=False)
     rows = [
         InferenceRow(InferenceConfiguration(code), PopulationEstimate.FROZEN if "T" in code else None)
         for code in ("FFFF", "TTFF", "TFTF", "FFTT")
@@ -61,7 +61,7 @@ def test_losses_are_those_of_all_outputs_together(evaluated, one_pass):
     network, inputs, labels, rows, populations = evaluated
     observed = {}
 
-    outcomes = evaluate_rows(
+    outcomes = evaluate_rows_per_example(
         network,
         iter_mini_batches_with_fillers(inputs, labels, SIZE),
         rows,

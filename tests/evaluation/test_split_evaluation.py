@@ -8,19 +8,19 @@ from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, too_few_slots_reason
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, mini_batch_exceeds_slots_reason
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.split_evaluation import find_undefined_reason
 from bln_search.norms import BLN, BN, LN
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 
 def populations_of(network, batch_size, *, per_slot=False):
     generator = torch.Generator().manual_seed(0)
     inputs = torch.randn(4 * batch_size, 3, generator=generator)
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(batch_size))}
-    return compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=per_slot)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, inputs.split(batch_size))}
+    return compute_populations_of_layers(get_norms_by_name(network), moments, Correction.BESSEL, per_slot=per_slot)
 
 
 def row(code):
@@ -41,7 +41,7 @@ def test_every_layer_is_examined_for_an_undefined_deviation(layers, code, is_def
 def test_values_of_slots_limit_the_mini_batch_size(code):
     populations = populations_of(nn.Sequential(BLN(3)).eval(), 4, per_slot=True)
     assert find_undefined_reason(row(code), populations, 4) is None
-    assert find_undefined_reason(row(code), populations, 5) == too_few_slots_reason(4, 5)
+    assert find_undefined_reason(row(code), populations, 5) == mini_batch_exceeds_slots_reason(4, 5)
     assert find_undefined_reason(row("TTFF"), populations, 5) is None
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.records import LayerWeightNormAndCurvature
-from bln_search.evaluation.fisher import compute_fisher_curvature
+from bln_search.evaluation.fisher import compute_directional_fisher_curvature
 from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
 from bln_search.norms import BLN, BN, LN, MBN
 from bln_search.norms.no_normalization import NoNormalization
@@ -71,7 +71,8 @@ def test_the_mean_curvature_estimates_the_trace() -> None:
     name = "7.weight"
     size = network.get_parameter(name).numel()
     trace = sum(
-        compute_fisher_curvature(network, x, {name: direction.view(4, 6)}) for direction in torch.eye(size).double()
+        compute_directional_fisher_curvature(network, x, {name: direction.view(4, 6)})
+        for direction in torch.eye(size).double()
     )
     estimates = [
         measure_weight_norms_and_curvature(network, x, epoch=1, learning_rate=RATE, seed=seed)[2] for seed in range(12)

@@ -22,7 +22,7 @@ from bln_search.core.errors import ModelError
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from tests.evaluation.oracle import METHOD_SOURCES, Oracle, OracleNorm, fill_batches, split_and_fill
 from tests.evaluation.wirings import CLASSES, WIRINGS, Wiring
@@ -204,7 +204,7 @@ def test_every_per_layer_loss_is_that_of_the_oracle(name, semantics):
     digits = draw_digits(tree.space)
     for row, outcomes in zip(digits, tree.evaluate_per_example(digits), strict=True):
         codes = dict(
-            zip(tree.space.layers, map(str, tree.space.configuration_of_digits(row).configurations), strict=True)
+            zip(tree.space.layers, map(str, tree.space.configuration_of_choice_digits(row).configurations), strict=True)
         )
         all_codes = {name: codes.get(name, "FFFF") for name in case.oracle.layers}
         expected = case.oracle.losses(all_codes, fill_batches(case.validation))
@@ -216,9 +216,9 @@ def test_every_per_layer_loss_is_that_of_the_oracle(name, semantics):
 def make_checked_tree(case):
     """Make and check a tree evaluator as `search_layers` does."""
     wiring, adapter = case.wiring, BatchAdapter(case.network, None, None, torch.device("cpu"))
-    layers = find_norms(case.network)
+    layers = get_norms_by_name(case.network)
     with unreached_layers_allowed(wiring):
-        data = EvaluationData.read_first_batches(parse_population_loaders(case.loader(case.train)), ())
+        data = EvaluationData.from_peeked_loaders(parse_population_loaders(case.loader(case.train)), ())
         moments = collect_all_population_estimates(adapter, layers, data.populations, None)
     populations = compute_populations_of_layers(
         layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot

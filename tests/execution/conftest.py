@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.checkpoints import FolderStore
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def environment(tmp_path_factory):
 def messages(request, environment):
     """What the trial sends."""
     sent = []
-    for _ in run_trial_task(TrialTask(1, request.module.TRIAL), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, request.module.TRIAL), environment, sent.append):
         pass
     return sent
 

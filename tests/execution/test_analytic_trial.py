@@ -11,10 +11,10 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.core.errors import SpecError
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
-from bln_search.execution.reevaluation import choose_reevaluation_conditions, reevaluate_trial
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.reevaluation import choose_reevaluation_environment, reevaluate_trial
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
 
@@ -39,20 +39,20 @@ def test_nine_configurations_are_evaluated_and_aa_is_the_trained_network(tmp_pat
     (trial,) = list_planned_trial_specs(study_of(method, MODELS[model]))
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     (evaluations,) = (message.evaluations for message in sent if isinstance(message, EvaluationDone))
     checkpoint = next(message.checkpoint for message in sent if isinstance(message, TrainingDone))
     by_code = {str(result.key.configuration): result for result in evaluations if result.key.split is Split.VALIDATION}
     assert list(by_code) == ["AA--", "AT--", "AF--", "TA--", "TT--", "TF--", "FA--", "FT--", "FF--"]
     assert {code for code, result in by_code.items() if result.key.estimate is None} == {"AA--", "AF--", "FA--", "FF--"}
-    with load_trained_network(trial, checkpoint, environment) as loaded, torch.no_grad():
+    with use_trained_network(trial, checkpoint, environment) as loaded, torch.no_grad():
         inputs, targets = loaded.data.splits[Split.VALIDATION]
         with evaluation_mode(loaded.network):
             outputs = loaded.network(inputs)
         expected = F.cross_entropy(outputs, targets, reduction="none").numpy()
         np.testing.assert_allclose(by_code["AA--"].outcomes.losses, expected, rtol=1e-3, atol=1e-4)
-    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
+    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in evaluations]
 
 

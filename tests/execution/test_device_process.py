@@ -10,9 +10,9 @@ from torch.cuda._utils import _get_device_index
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.execution.device_process import (
-    adapt_to_this_process,
-    call_in_device_process,
+    call_in_own_process_if_gpu,
     use_device_in_this_process,
+    use_environment_in_this_process,
 )
 from bln_search.execution.environment import ExecutionEnvironment
 
@@ -65,9 +65,9 @@ def test_gpu_with_a_wrong_sum_is_refused(current_gpu, monkeypatch):
 
 def test_work_of_a_driver_without_gpu_is_on_the_cpu(environment, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    adapted = adapt_to_this_process(environment("cuda"))
+    adapted = use_environment_in_this_process(environment("cuda"))
     assert (adapted.device, adapted.threads) == ("cpu", 3)
-    assert call_in_device_process(process_and_device, environment("cuda")) == (os.getpid(), "cpu")
+    assert call_in_own_process_if_gpu(process_and_device, environment("cuda")) == (os.getpid(), "cpu")
 
 
 def process_and_device(environment):
@@ -77,6 +77,6 @@ def process_and_device(environment):
 def test_gpu_is_used_by_a_process_of_its_own(environment, monkeypatch):
     """The process of this test sees a GPU, the called one does not, so it falls back to the CPU."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    process, device = call_in_device_process(process_and_device, environment("cuda:0,1"))
+    process, device = call_in_own_process_if_gpu(process_and_device, environment("cuda:0,1"))
     assert process != os.getpid()
     assert device == "cpu"

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bln_search.core.errors import ModelError
-from bln_search.execution.devices import choose_device, choose_first_device, list_devices
+from bln_search.execution.devices import choose_first_device_name, list_devices_of_name, resolve_device_name
 
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
 
@@ -41,14 +41,14 @@ def no_gpu(monkeypatch):
     ],
 )
 def test_gpus_are_counted_and_not_initialized(three_gpus, name, devices):
-    assert choose_device(name) == name
-    assert list_devices(name) == devices
-    assert choose_first_device(name) == devices[0]
-    assert choose_device("auto") == "cuda"
+    assert resolve_device_name(name) == name
+    assert list_devices_of_name(name) == devices
+    assert choose_first_device_name(name) == devices[0]
+    assert resolve_device_name("auto") == "cuda"
 
 
 def test_uuid_may_stand_without_the_kind_of_device(three_gpus):
-    assert choose_device(UUID) == f"cuda:{UUID}"
+    assert resolve_device_name(UUID) == f"cuda:{UUID}"
 
 
 @pytest.mark.parametrize(
@@ -56,19 +56,19 @@ def test_uuid_may_stand_without_the_kind_of_device(three_gpus):
 )
 def test_unknown_device_is_named_in_the_error(three_gpus, name):
     with pytest.raises(ModelError, match=f"'{name}'"):
-        choose_device(name)
+        resolve_device_name(name)
 
 
 def test_cuda_needs_a_gpu_unless_trials_run_elsewhere(no_gpu):
-    assert choose_device("auto") == choose_device("cpu") == choose_first_device("cuda") == "cpu"
+    assert resolve_device_name("auto") == resolve_device_name("cpu") == choose_first_device_name("cuda") == "cpu"
     for name in ("cuda", UUID):
         with pytest.raises(ModelError, match="0 GPUs"):
-            choose_device(name)
-    assert choose_device("cuda", elsewhere=True) == "cuda"
+            resolve_device_name(name)
+    assert resolve_device_name("cuda", elsewhere=True) == "cuda"
 
 
 def test_single_gpu_keeps_its_requested_name(monkeypatch):
     for count in (0, 1):
         monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
-        assert list_devices("cuda") == ["cuda"]
-    assert list_devices("cpu") == ["cpu"]
+        assert list_devices_of_name("cuda") == ["cuda"]
+    assert list_devices_of_name("cpu") == ["cpu"]

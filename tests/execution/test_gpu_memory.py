@@ -37,5 +37,5 @@ def test_peak_is_that_of_the_own_gpu(monkeypatch):
 
 def test_peak_of_a_process_with_several_trials_is_not_that_of_a_trial(tmp_path):
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path), device="cuda:1")
-    assert environment.measured_device == "cuda:1"
-    assert read_peak_memory(replace(environment, runs_one_trial=False).measured_device) is None
+    assert environment.peak_memory_device == "cuda:1"
+    assert read_peak_memory(replace(environment, runs_one_trial=False).peak_memory_device) is None

@@ -11,9 +11,9 @@ from bln_search.core.enums import Split
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.search.preflight import run_preflight_checks
 from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.specs.minimal_study import problems
@@ -48,13 +48,13 @@ def test_trial_is_evaluated_as_with_images_in_memory(environment, order):
     assert run_preflight_checks(study, environment) == ()
     (trial,) = list_planned_trial_specs(study)
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     (evaluations,) = (message.evaluations for message in sent if isinstance(message, EvaluationDone))
     checkpoint = next(message.checkpoint for message in sent if isinstance(message, TrainingDone))
     sizes = {evaluation.key.split: evaluation.n for evaluation in evaluations}
     assert sizes == {Split.VALIDATION: 4, Split.TEST: 6, Split.TRAIN: 4}
-    with load_trained_network(trial, checkpoint, environment) as loaded:
+    with use_trained_network(trial, checkpoint, environment) as loaded:
         inputs, targets = loaded.data.splits[Split.TEST]
         in_memory = evaluate_split(
             loaded.network,

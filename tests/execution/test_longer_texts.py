@@ -13,9 +13,9 @@ from bln_search.core.errors import ModelError
 from bln_search.data.text_lengths import make_splits_with_text_length
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import parse_study
 from bln_search.specs.trial import list_planned_trial_specs
@@ -41,7 +41,7 @@ def run(tmp_path, trial):
     write_lines(tmp_path / "imdb", make_reviews(per_class=10))
     environment = ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     messages = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, messages.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, messages.append):
         pass
     (evaluations,) = (message.evaluations for message in messages if isinstance(message, EvaluationDone))
     checkpoint = next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
@@ -55,7 +55,7 @@ def test_losses_at_another_length_equal_a_plain_loop(tmp_path, method):
     trial = trial_of(method, "longer_sequences: last_time_step, mask_padding: true")
     environment, checkpoint, evaluations = run(tmp_path, trial)
     compared = 0
-    with load_trained_network(trial, checkpoint, environment) as loaded:
+    with use_trained_network(trial, checkpoint, environment) as loaded:
         inputs, targets = make_splits_with_text_length(loaded.data, 90)[Split.VALIDATION]
         rows = [row for row in loaded.planned_inference_rows if str(row.configuration) not in ("TF--", "FF--")]
         for row in rows:

@@ -19,12 +19,12 @@ from bln_search.core.method import Method
 from bln_search.core.metric_description import MetricDescription
 from bln_search.core.task_plugin import TaskPlugin
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EpochDone, EvaluationDone, TrainingDone, TrialTask
-from bln_search.execution.trial import run_trial_task
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.execution.trial import iter_epochs_of_trial_task
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.reports.export import task_fields
+from bln_search.reports.export import loss_and_task_metric_fields
 from bln_search.search.layers.trial_search import search_layers_of_trial
 from bln_search.search.preflight import run_preflight_checks
 from bln_search.specs import list_planned_trial_specs, parse_study
@@ -125,7 +125,7 @@ def study_of(task):
 def run(study, environment):
     (trial,) = list_planned_trial_specs(study)
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     return trial, sent
 
@@ -142,11 +142,11 @@ def test_a_study_is_trained_evaluated_and_described(environment):
     first, last = (message.record for message in of_type(sent, EpochDone))
     assert last.training_loss < first.training_loss
     assert 0 < last.validation_accuracy <= 1
-    board = rank_evaluations(TrialEvaluation("bln", 3, evaluation) for evaluation in done.evaluations)
+    board = build_leaderboard_from_evaluations(TrialEvaluation("bln", 3, evaluation) for evaluation in done.evaluations)
     assert board.has_accuracy
-    assert task_fields(study, board)["loss"] == {"name": "focal loss", "unit": "nats"}
-    assert [metric["label"] for metric in task_fields(study, board)["metrics"]] == ["top 2"]
-    with load_trained_network(trial, checkpoint.checkpoint, environment) as loaded, torch.no_grad():
+    assert loss_and_task_metric_fields(study, board)["loss"] == {"name": "focal loss", "unit": "nats"}
+    assert [metric["label"] for metric in loss_and_task_metric_fields(study, board)["metrics"]] == ["top 2"]
+    with use_trained_network(trial, checkpoint.checkpoint, environment) as loaded, torch.no_grad():
         network = loaded.network.eval()
         inputs, targets = loaded.data.splits[Split.VALIDATION]
         row = next(
@@ -167,9 +167,11 @@ def test_the_layers_of_a_network_are_searched_with_the_loss_of_the_package(envir
     (done,), (checkpoint,) = of_type(sent, EvaluationDone), of_type(sent, TrainingDone)
     record = search_layers_of_trial(trial, checkpoint.checkpoint, environment, study.layers)
     evaluations = [evaluation for evaluation in done.evaluations if evaluation.key.split is Split.VALIDATION]
-    uniform = record.space.digits_by_uniform_configuration()
+    uniform = record.space.choice_digits_by_uniform_configuration()
     indices = [
-        record.space.index_of_digits(uniform[evaluation.key.configuration.restricted_to_statistics_of(Method.BLN)])
+        record.space.index_of_choice_digits(
+            uniform[evaluation.key.configuration.restricted_to_statistics_of(Method.BLN)]
+        )
         for evaluation in evaluations
     ]
     losses, accuracies = record.sums.mean_loss_per_configuration, record.sums.accuracy_per_configuration

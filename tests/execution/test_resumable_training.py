@@ -20,7 +20,7 @@ from bln_search.execution.messages import (
     TrainingStateSaved,
     TrialTask,
 )
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.sections.search import Objective
 
@@ -49,7 +49,7 @@ def environment(tmp_path):
 def run(environment, trial=TRIAL, *, kill_after=None, state_file=STATE, **options):
     """Run an attempt, until it is killed after it has sent an epoch; returns its messages."""
     sent = []
-    steps = run_trial_task(TrialTask(1, trial, state_file=state_file, **options), environment, sent.append)
+    steps = iter_epochs_of_trial_task(TrialTask(1, trial, state_file=state_file, **options), environment, sent.append)
     for record in steps:
         if record is not None and record.epoch == kill_after:
             steps.close()

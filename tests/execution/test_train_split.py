@@ -10,11 +10,11 @@ from torch.nn import functional as F
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import PhaseProgress
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
-    choose_reevaluation_conditions,
+    choose_reevaluation_environment,
     compare_evaluations,
     reevaluate_trial,
 )
@@ -55,7 +55,7 @@ def plain_losses(network, inputs, targets, size):
 
 
 def test_losses_on_the_training_examples_equal_a_plain_loop(environment, checkpoint, evaluations):
-    with load_trained_network(TRIAL, checkpoint, environment) as loaded:
+    with use_trained_network(TRIAL, checkpoint, environment) as loaded:
         inputs, targets = loaded.data.splits[Split.TRAIN]
         assert len(inputs) == TRAINING_EXAMPLES
         stored = of_train(evaluations)
@@ -69,7 +69,7 @@ def test_losses_on_the_training_examples_equal_a_plain_loop(environment, checkpo
 
 
 def test_batch_norm_in_training_mode_has_the_loss_of_the_mini_batch_row(environment, checkpoint, evaluations):
-    with load_trained_network(TRIAL, checkpoint, environment) as loaded:
+    with use_trained_network(TRIAL, checkpoint, environment) as loaded:
         loaded.network.train()
         expected = plain_losses(loaded.network, *loaded.data.splits[Split.TRAIN], 19)
         loaded.network.eval()
@@ -97,7 +97,7 @@ def test_progress_counts_the_training_examples_once(messages):
 
 def test_other_evaluations_are_those_of_a_study_without_the_training_split(environment, checkpoint, evaluations):
     plain = TRIAL.model_copy(update={"evaluation": TRIAL.evaluation.model_copy(update={"splits": ()})})
-    repeated = reevaluate_trial(plain, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
+    repeated = reevaluate_trial(plain, checkpoint, environment, choose_reevaluation_environment(checkpoint))
     others = [evaluation for evaluation in evaluations if evaluation.key.split is not Split.TRAIN]
     comparisons = compare_evaluations(others, repeated, same_conditions=True)
     assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
@@ -112,7 +112,7 @@ def test_as_many_training_examples_as_validation_are_the_first_ones(environment,
     of_few = {
         key[0]: value
         for key, value in of_train(
-            reevaluate_trial(few, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
+            reevaluate_trial(few, checkpoint, environment, choose_reevaluation_environment(checkpoint))
         ).items()
     }[code]
     of_all = {key[0]: value for key, value in of_train(evaluations).items()}[code]

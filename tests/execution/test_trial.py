@@ -11,11 +11,11 @@ from bln_search.core.enums import Split
 from bln_search.data.corruptions import corrupt_images
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.execution.environment import load_prepared_data
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import PhaseProgress
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
-    choose_reevaluation_conditions,
+    choose_reevaluation_environment,
     compare_evaluations,
     reevaluate_trial,
 )
@@ -60,7 +60,7 @@ def plain_losses(loaded, row, inputs, targets, size):
 def test_losses_under_conditions_equal_a_plain_loop(environment, checkpoint, evaluations):
     stored = {evaluation.key: evaluation for evaluation in evaluations}
     compared = 0
-    with load_trained_network(TRIAL, checkpoint, environment) as loaded:
+    with use_trained_network(TRIAL, checkpoint, environment) as loaded:
         for condition in TRIAL.evaluation.conditions:
             for split in (Split.VALIDATION, Split.TEST):
                 inputs, targets = corrupted_inputs(loaded.data, split, condition), loaded.data.splits[split][1]
@@ -91,7 +91,7 @@ def test_every_condition_has_the_evaluations_of_the_clean_images(evaluations):
 
 def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment, checkpoint, evaluations):
     clean_trial = TRIAL.model_copy(update={"evaluation": TRIAL.evaluation.model_copy(update={"conditions": ()})})
-    clean = reevaluate_trial(clean_trial, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
+    clean = reevaluate_trial(clean_trial, checkpoint, environment, choose_reevaluation_environment(checkpoint))
     comparisons = compare_evaluations(
         [evaluation for evaluation in evaluations if evaluation.key.has_no_condition], clean, same_conditions=True
     )
@@ -100,7 +100,7 @@ def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment
 
 def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluations):
     load_prepared_data.cache_clear()
-    repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
+    repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_environment(checkpoint))
     comparisons = compare_evaluations(evaluations, repeated, same_conditions=True)
     assert len(comparisons) == len(evaluations)
     assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}

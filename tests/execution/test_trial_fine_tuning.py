@@ -9,10 +9,10 @@ import bln_search
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EvaluationDone, TrainingDiverged, TrainingDone, TrialTask
-from bln_search.execution.reevaluation import choose_reevaluation_conditions, reevaluate_trial
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.reevaluation import choose_reevaluation_environment, reevaluate_trial
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """
@@ -29,7 +29,7 @@ seeds: [0]
 
 def run(trial, environment):
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     return sent
 
@@ -55,7 +55,7 @@ def test_its_weights_are_those_of_fine_tune_from_the_network_without(method, cod
     plain, tuned = list_planned_trial_specs(parse_study(STUDY % (method, method, tune)))
     checkpoint, before = outcome(plain, environment)
     tuned_checkpoint, after = outcome(tuned, environment)
-    with load_trained_network(plain, checkpoint, environment) as loaded:
+    with use_trained_network(plain, checkpoint, environment) as loaded:
         size = plain.training.batch_size
         network = loaded.network
         batches = [
@@ -67,7 +67,7 @@ def test_its_weights_are_those_of_fine_tune_from_the_network_without(method, cod
         expected, _ = bln_search.fine_tune(
             network, code, batches, [validation], learning_rate=0.001, epochs=2, refresh=refresh
         )
-    with load_trained_network(tuned, tuned_checkpoint, environment) as loaded:
+    with use_trained_network(tuned, tuned_checkpoint, environment) as loaded:
         for value, other in zip(loaded.network.parameters(), expected.parameters(), strict=True):
             torch.testing.assert_close(value, other, rtol=1e-5, atol=1e-6)
     assert_recorded(code, tuned, tuned_checkpoint, before, after, environment)
@@ -84,7 +84,7 @@ def assert_recorded(code, trial, checkpoint, before, after, environment):
     recorded = checkpoint.provenance["validation_loss_before_fine_tuning"]
     assert recorded == pytest.approx(losses_before[code], rel=1e-5)
     assert losses.keys() == losses_before.keys()
-    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
+    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in after]
 
 

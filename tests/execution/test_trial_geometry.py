@@ -8,7 +8,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.records import GEOMETRY, LayerWeightNormAndCurvature
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.messages import EpochDone, TrainingDone, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.trial import TrialSpec
 
@@ -28,7 +28,7 @@ def run(trial: TrialSpec, folder) -> tuple[list[float], list[LayerWeightNormAndC
     """Run a trial; return the training losses by epoch and the recorded geometry."""
     environment = ExecutionEnvironment(folder, folder, FolderStore(folder / "checkpoints"))
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     losses = [message.record.training_loss for message in sent if isinstance(message, EpochDone)]
     provenance = next(message.checkpoint.provenance for message in sent if isinstance(message, TrainingDone))

@@ -11,15 +11,15 @@ from bln_search.core.enums import Split
 from bln_search.core.tasks import TaskName
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EpochDone, EvaluationDone, TrainingDone, TrialTask
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
-    choose_reevaluation_conditions,
+    choose_reevaluation_environment,
     compare_evaluations,
     reevaluate_trial,
 )
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.support.task_studies import STUDIES, prepare_data_of_study
@@ -42,7 +42,7 @@ def trained(request, tmp_path_factory):
         (trial,) = list_planned_trial_specs(study)
         environment = ExecutionEnvironment(folder, folder / "cache", FolderStore(folder / "checkpoints"))
         sent = []
-        for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+        for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
             pass
         yield trial, environment, sent
     load_prepared_data.cache_clear()
@@ -76,7 +76,7 @@ def test_losses_and_metrics_of_every_row_equal_plain_passes(trained):
     (done,), (checkpoint,) = of_type(sent, EvaluationDone), of_type(sent, TrainingDone)
     evaluations = {evaluation.key: evaluation for evaluation in done.evaluations}
     assert len(evaluations) == len(done.evaluations) > 3
-    with load_trained_network(trial, checkpoint.checkpoint, environment) as loaded:
+    with use_trained_network(trial, checkpoint.checkpoint, environment) as loaded:
         size = trial.training.batch_size
         for row in loaded.planned_inference_rows:
             inputs, targets = loaded.data.splits[Split.VALIDATION]
@@ -109,7 +109,7 @@ def test_accuracy_is_recorded_where_the_task_has_one(trained):
 def test_a_checkpoint_gives_the_same_evaluations_again(trained):
     trial, environment, sent = trained
     (done,), (checkpoint,) = of_type(sent, EvaluationDone), of_type(sent, TrainingDone)
-    conditions = choose_reevaluation_conditions(checkpoint.checkpoint)
+    conditions = choose_reevaluation_environment(checkpoint.checkpoint)
     again = reevaluate_trial(trial, checkpoint.checkpoint, environment, conditions)
     compared = compare_evaluations(done.evaluations, again, same_conditions=True)
     assert {comparison.verdict for comparison in compared} == {ReproductionVerdict.IDENTICAL}

@@ -12,10 +12,10 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import SpecError
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
-from bln_search.execution.reevaluation import choose_reevaluation_conditions, reevaluate_trial
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.reevaluation import choose_reevaluation_environment, reevaluate_trial
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.statistics import select_layer_population
 from bln_search.specs import list_planned_trial_specs, parse_study
@@ -46,7 +46,7 @@ def test_configurations_with_a_are_evaluated_beside_the_others(tmp_path, method,
     trial = trial_of(method, MODELS[model])
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     (evaluations,) = (message.evaluations for message in sent if isinstance(message, EvaluationDone))
     checkpoint = next(message.checkpoint for message in sent if isinstance(message, TrainingDone))
@@ -55,7 +55,7 @@ def test_configurations_with_a_are_evaluated_beside_the_others(tmp_path, method,
     configuration = InferenceConfiguration(code)
     estimate = by_code[code].key.estimate
     assert (estimate is None) == ("T" not in code)
-    with load_trained_network(trial, checkpoint, environment) as loaded, torch.no_grad():
+    with use_trained_network(trial, checkpoint, environment) as loaded, torch.no_grad():
         for layer, values in loaded.populations_by_estimate_and_layer.items():
             layer.configure(configuration, select_layer_population(configuration, estimate, values))
         inputs, targets = loaded.data.splits[Split.VALIDATION]
@@ -65,7 +65,7 @@ def test_configurations_with_a_are_evaluated_beside_the_others(tmp_path, method,
             outputs = torch.cat([loaded.network(part) for part in inputs.split(size)])
         expected = F.cross_entropy(outputs, targets, reduction="none").numpy()
         np.testing.assert_allclose(by_code[code].outcomes.losses, expected, rtol=1e-3, atol=1e-3)
-    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_conditions(checkpoint))
+    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in evaluations]
 
 
@@ -85,7 +85,7 @@ def test_other_options_are_evaluated_with_a_too(tmp_path, arm, model, evaluation
     (trial,) = list_planned_trial_specs(parse_study(study))
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     (evaluations,) = (message.evaluations for message in sent if isinstance(message, EvaluationDone))
     analytic = [result for result in evaluations if "A" in str(result.key.configuration)]

@@ -10,7 +10,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.norms import BN, BRN
-from bln_search.norms.network.layers import set_history_recording
+from bln_search.norms.network.layers import use_history_recording
 
 EPSILON = 1e-4
 SHAPES = {"(N, D)": (6, 3), "(N, C, H, W)": (4, 3, 2, 2)}
@@ -76,7 +76,7 @@ def test_r_and_d_are_constants_to_the_gradient():
     previous, x = random_inputs((6, 3), 2)
     layer(previous)
     x.requires_grad_()
-    with set_history_recording([layer], False):
+    with use_history_recording([layer], False):
         (layer(x) ** 3).sum().backward()
     averages = layer.moving / 0.5
     values = x.detach().numpy()
@@ -102,7 +102,7 @@ def test_inference_uses_the_moving_averages_without_a_factor():
     for x in inputs:
         layer(x)
         averages.history.append((x.numpy().mean(0), np.sqrt(x.numpy().var(0) + EPSILON)))
-    moments = layer.estimates_from_history()[PopulationEstimate.MOVING]
+    moments = layer.moments_by_estimate_from_history()[PopulationEstimate.MOVING]
     layer.eval().configure(InferenceConfiguration("TT--"), layer.compute_population(moments, Correction.BESSEL))
     x = inputs[0]
     expected = np.stack([(x.numpy()[:, k] - averages(k)[0]) / averages(k)[1] for k in range(3)], 1)
@@ -119,17 +119,17 @@ def test_a_state_dict_restores_the_averages():
 
 def test_a_new_layer_has_no_history():
     layer = BRN(3)
-    assert layer.history_numbers_to_store() == [0, 0]
-    assert layer.estimates_from_history() == {}
+    assert layer.list_extra_state_numbers() == [0, 0]
+    assert layer.moments_by_estimate_from_history() == {}
 
 
 def test_the_history_counts_steps_and_values_of_a_mini_batch():
     layer, restored = BRN(3), BRN(3)
     for x in random_inputs((4, 3, 2, 2), 3):
         layer(x.float())
-    restored.restore_history_numbers(layer.history_numbers_to_store())
-    assert restored.history_numbers_to_store() == [3, 4 * 2 * 2]
-    assert layer.estimates_from_history()[PopulationEstimate.MOVING].values_per_batch == 16
+    restored.restore_extra_state_numbers(layer.list_extra_state_numbers())
+    assert restored.list_extra_state_numbers() == [3, 4 * 2 * 2]
+    assert layer.moments_by_estimate_from_history()[PopulationEstimate.MOVING].values_per_batch == 16
 
 
 @pytest.mark.parametrize("options", [{"momentum": 1.0}, {"r_max": 0.5}, {"d_max": -1.0}])

@@ -157,7 +157,7 @@ def test_a_per_layer_search_equals_a_plain_loop():
     for index in (0, 5, 15):
         copied = copy.deepcopy(network)
         bln_search.apply_configuration(
-            copied, layered.with_populations(space.configuration_of_digits(space.digits_at_index(index)))
+            copied, layered.with_populations(space.configuration_of_choice_digits(space.choice_digits_at_index(index)))
         )
         with torch.no_grad():
             losses = [nn.functional.cross_entropy(copied.eval()(x), y, reduction="none") for x, y in batches]
@@ -173,7 +173,7 @@ def test_a_state_dict_restores_the_layer():
     again.load_state_dict(network.state_dict())
     x = batches[0][0]
     assert torch.equal(again.eval()(x), network(x))
-    assert again.first.matches_replaced_layer
+    assert again.first.reproduces_replaced_layer_outputs
 
 
 def test_training_discards_the_running_statistics():

@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
-from bln_search.core.enums import Affine, Correction, NormalizedAxes
+from bln_search.core.enums import AffineSharing, Correction, NormalizedAxes
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import BLN, LN, make_norm
 from bln_search.norms.moment_collection import collect_moments
 from bln_search.norms.network.folding import find_folding_obstacle, make_affine_step
-from bln_search.norms.network.unit_positions import set_unit_positions
+from bln_search.norms.network.unit_positions import expand_unit_parameters_to_inputs
 from tests.support.tiers import latin
 
 EPSILON = 1e-4
@@ -253,7 +253,7 @@ def test_one_forward_pass_sets_the_positions_of_a_network():
         norms[0], nn.Conv2d(4, 2, 3), norms[1], nn.Flatten(), nn.Linear(2 * 4 * 3, 5), norms[2]
     ).train()
     norms[0].weight.data = torch.arange(4.0)
-    set_unit_positions(network, torch.zeros(2, 4, 6, 5))
+    expand_unit_parameters_to_inputs(network, torch.zeros(2, 4, 6, 5))
     assert [layer.weight.shape for layer in norms] == [(4, 6, 5), (2, 4, 3), (5,)]
     assert torch.equal(norms[0].weight, torch.arange(4.0).view(4, 1, 1).expand(4, 6, 5))
     assert network.training
@@ -280,5 +280,5 @@ def test_options_that_do_not_fit_are_errors(make, message):
 
 
 def test_affine_is_named_by_its_enum():
-    assert LN(3, affine="unit").affine is Affine.UNIT
+    assert LN(3, affine="unit").affine is AffineSharing.UNIT
     assert "axes=layer, affine=unit" in repr(LN(3, axes="layer", affine="unit"))

@@ -18,7 +18,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import BN, MBN
 from bln_search.norms.moment_collection import collect_moments
-from bln_search.norms.network.layers import set_history_recording
+from bln_search.norms.network.layers import use_history_recording
 from bln_search.norms.statistics import select_layer_population
 from tests.norms.oracle import from_rows, to_rows
 
@@ -114,7 +114,7 @@ def test_gradients_flow_through_the_current_mini_batch_only():
     past.requires_grad_()
     layer(past)
     present.requires_grad_()
-    with set_history_recording([layer], False):
+    with use_history_recording([layer], False):
         assert torch.autograd.gradcheck(layer, (present,))
         layer(present).square().sum().backward()
     assert past.grad is None
@@ -126,7 +126,7 @@ def test_the_gradient_treats_the_memory_as_constant():
     past, present = random_inputs((3, 2), 2)
     layer(past)
     present.requires_grad_()
-    with set_history_recording([layer], False):
+    with use_history_recording([layer], False):
         (layer(present) ** 3).sum().backward()
 
     def loss(x):
@@ -153,7 +153,7 @@ def test_the_memory_holds_only_the_last_mini_batches():
 def test_a_double_forward_records_the_second_pass_only():
     layer = random_layer((5, 4), memory_size=3)
     first, second = random_inputs((5, 4), 2)
-    with set_history_recording([layer], False):
+    with use_history_recording([layer], False):
         layer(first)
     assert layer.memory is None
     layer(second)
@@ -173,7 +173,7 @@ def test_each_statistic_comes_from_its_source(configuration, shape):
         PopulationEstimate.FROZEN: accumulators[layer].averaged_moments(
             has_batch_statistics=True, has_feature_statistics=False
         ),
-        **layer.estimates_from_history(),
+        **layer.moments_by_estimate_from_history(),
     }
     populations = {
         estimate: layer.compute_population(moments, Correction.TOTAL)
@@ -229,7 +229,7 @@ def test_variance_between_mini_batches_is_never_negative(sizes, lambda_, eta):
     layer = MBN(2, lambda_=lambda_, memory_decay=eta, memory_size=4).double()
     for step, size in enumerate(sizes):
         layer(torch.full((size, 2), float(step), dtype=torch.float64))
-    moments = layer.estimates_from_history()[PopulationEstimate.MEMORY].batch
+    moments = layer.moments_by_estimate_from_history()[PopulationEstimate.MEMORY].batch
     assert (moments.variance == 0).all()
     assert (moments.variance_of_mean >= 0).all()
 
@@ -238,7 +238,7 @@ def trained_layer():
     layer = random_layer((5, 4))
     for x in random_inputs((5, 4), 3):
         layer(x)
-    moments = layer.estimates_from_history()[PopulationEstimate.MEMORY]
+    moments = layer.moments_by_estimate_from_history()[PopulationEstimate.MEMORY]
     shifted = replace(moments.batch, mean=moments.batch.mean + 5)
     frozen = layer.compute_population(replace(moments, batch=shifted), Correction.TOTAL)
     return layer.eval(), {PopulationEstimate.FROZEN: frozen}
@@ -257,7 +257,9 @@ def test_memory_and_population_values_are_not_confused():
     layer.configure(from_population)
     assert torch.equal(layer(x), population_outputs)
     memory = {
-        PopulationEstimate.MEMORY: layer.compute_population(layer.estimates_from_history()["memory"], Correction.TOTAL)
+        PopulationEstimate.MEMORY: layer.compute_population(
+            layer.moments_by_estimate_from_history()["memory"], Correction.TOTAL
+        )
     }
     layer.configure(from_memory, select_layer_population(from_memory, None, memory))
     restored = MBN(4).double().eval()

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from bln_search.norms import MBN
-from bln_search.norms.network.layers import set_history_recording
+from bln_search.norms.network.layers import use_history_recording
 
 EPSILON, LAMBDA, ETA, D = 1e-4, 0.6, 0.9, 3
 SIZES = (4, 6, 5)
@@ -58,7 +58,7 @@ def printed_gradients(batches, slopes, gamma, k):
 def test_gradients_equal_the_printed_formulas():
     layer, batches, slopes = case()
     current = batches[-1].requires_grad_()
-    with set_history_recording([layer], False):
+    with use_history_recording([layer], False):
         layer(current).backward(slopes)
     arrays = [batch.detach().numpy() for batch in batches]
     for k in range(D):
@@ -73,7 +73,7 @@ def test_gradients_equal_the_printed_formulas():
 def test_without_the_hats_the_gradients_of_gamma_are_others():
     """Printed is Σ ∂l/∂y·x for ∂l/∂γ, where it is Σ ∂l/∂y·x̂."""
     layer, batches, slopes = case()
-    with set_history_recording([layer], False):
+    with use_history_recording([layer], False):
         layer(batches[-1]).backward(slopes)
     as_printed = (slopes * batches[-1]).sum(0)
     assert ((as_printed - layer.weight.grad).abs() > 0.1).all()

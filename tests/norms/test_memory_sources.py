@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
-from bln_search.core.enums import Correction, MemorySource
+from bln_search.core.enums import Correction, MbnStatisticSource
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import MBN
@@ -18,13 +18,13 @@ from bln_search.norms.moment_collection import flatten_moments_to_tensors, resto
 from bln_search.norms.network.folding import find_folding_obstacle
 from bln_search.norms.network.layers import (
     compute_populations_of_layers,
-    estimates_from_training_history,
-    list_configurations_of_layers,
+    list_possible_configurations,
+    moments_by_estimate_from_training_history,
 )
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
-    EnumerationPlan,
     InferenceRow,
+    RowBatchingPlan,
     remove_row_tag,
     tag_with_rows,
 )
@@ -38,7 +38,7 @@ def trained_layer(lambda_=LAMBDA, sizes=(6, 4, 5, 6), decay=DECAY, **options):
     """A layer after steps of several mini-batch sizes, and the statistics of its mini-batches, newest first."""
     generator = torch.Generator().manual_seed(3)
     layer = MBN(
-        3, memory_size=3, memory_decay=decay, lambda_=lambda_, memory_sources=list(MemorySource), **options
+        3, memory_size=3, memory_decay=decay, lambda_=lambda_, memory_sources=list(MbnStatisticSource), **options
     ).double()
     entries = []
     for step, size in enumerate(sizes):
@@ -70,7 +70,7 @@ def expected_statistics(letter, entries, x, lambda_=LAMBDA, decay=DECAY, *, betw
 
 def configured(layer, code):
     populations = compute_populations_of_layers(
-        {"": layer}, estimates_from_training_history({"": layer}), Correction.BESSEL, per_slot=False
+        {"": layer}, moments_by_estimate_from_training_history({"": layer}), Correction.BESSEL, per_slot=False
     )
     configuration = InferenceConfiguration(f"{code}--")
     layer.configure(configuration, select_layer_population(configuration, None, populations[layer]))
@@ -136,7 +136,11 @@ def test_one_pass_equals_plain_passes(depth, kind):
     blocks = [
         module
         for _ in range(depth)
-        for module in (make(), MBN(4, memory_size=3, lambda_=LAMBDA, memory_sources=list(MemorySource)), nn.ReLU())
+        for module in (
+            make(),
+            MBN(4, memory_size=3, lambda_=LAMBDA, memory_sources=list(MbnStatisticSource)),
+            nn.ReLU(),
+        )
     ]
     network = nn.Sequential(*blocks, make(), nn.Flatten()).double()
     shape = (6, 4) if kind == "dense" else (6, 4, 3, 3)
@@ -145,12 +149,12 @@ def test_one_pass_equals_plain_passes(depth, kind):
     network.eval()
     layers = {name: module for name, module in network.named_modules() if isinstance(module, MBN)}
     populations = compute_populations_of_layers(
-        layers, estimates_from_training_history(layers), Correction.BESSEL, per_slot=False
+        layers, moments_by_estimate_from_training_history(layers), Correction.BESSEL, per_slot=False
     )
-    rows = [InferenceRow(code, None) for code in list_configurations_of_layers(layers) if not code.uses_population]
+    rows = [InferenceRow(code, None) for code in list_possible_configurations(layers) if not code.uses_population]
     assert len(rows) == 16
     x = torch.randn(shape, dtype=torch.float64)
-    layout = BatchLayout(EnumerationPlan(tuple(rows), populations), 1, len(x))
+    layout = BatchLayout(RowBatchingPlan(tuple(rows), populations), 1, len(x))
     with torch.no_grad():
         outputs = remove_row_tag(network(tag_with_rows(x, layout, 1))).view(len(rows), len(x), -1)
         for row, output in zip(rows, outputs, strict=True):
@@ -170,7 +174,7 @@ def test_state_dict_restores_the_sources(code):
 
 
 def test_moments_keep_the_weight_of_the_memory_as_tensors():
-    moments = trained_layer()[0].estimates_from_history()["memory"]
+    moments = trained_layer()[0].moments_by_estimate_from_history()["memory"]
     restored = restore_moments_from_tensors(flatten_moments_to_tensors({"a": moments}))["a"]
     assert restored.prior_values == moments.prior_values > 0
 
@@ -185,9 +189,9 @@ def test_combined_source_is_not_folded_and_last_step_is():
 
 def test_readings_are_enumerated_where_asked_for():
     assert len(all_configurations(Method.MBN)) == 9
-    assert len(all_configurations(Method.MBN, list(MemorySource))) == 25
-    assert len(list_configurations_of_layers({"a": MBN(3)})) == 9
-    assert all_configurations(Method.BN, list(MemorySource)) == all_configurations(Method.BN)
+    assert len(all_configurations(Method.MBN, list(MbnStatisticSource))) == 25
+    assert len(list_possible_configurations({"a": MBN(3)})) == 9
+    assert all_configurations(Method.BN, list(MbnStatisticSource)) == all_configurations(Method.BN)
 
 
 def test_combined_source_without_a_memory_is_an_error():

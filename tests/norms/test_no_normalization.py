@@ -11,10 +11,10 @@ import bln_search
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Split
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import make_norm
 from bln_search.norms.network.folding import copy_with_affine_steps, make_affine_step
-from bln_search.norms.network.layers import find_norms, list_configurations_of_layers
+from bln_search.norms.network.layers import get_norms_by_name, list_possible_configurations
 from bln_search.norms.no_normalization import NoNormalization
 
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
@@ -31,7 +31,7 @@ def test_none_has_one_configuration_which_no_other_method_has():
     assert all_configurations(Method.NONE) == (WITHOUT,)
     assert [method for method in Method if WITHOUT.fits_method(method)] == [Method.NONE]
     assert WITHOUT.is_deterministic
-    assert (WITHOUT.num_computed_statistics, WITHOUT.uses_population) == (0, False)
+    assert (WITHOUT.num_statistics_from_mini_batch, WITHOUT.uses_population) == (0, False)
     assert InferenceConfiguration("TTFF").restricted_to_statistics_of(Method.NONE) == WITHOUT
 
 
@@ -72,7 +72,7 @@ def small_network(method):
 
 
 def test_there_is_no_population_to_collect():
-    assert collect_frozen_moments(small_network("none"), [torch.randn(4, 6).double()]) == {}
+    assert collect_moments_with_frozen_weights(small_network("none"), [torch.randn(4, 6).double()]) == {}
 
 
 def test_own_network_without_normalization_has_one_deterministic_row():
@@ -93,7 +93,7 @@ def test_own_network_without_normalization_has_one_deterministic_row():
 
 def test_beside_normalized_layers_it_has_no_choice():
     network = nn.Sequential(nn.Linear(6, 8), make_norm("none", 8), nn.Tanh(), make_norm("bn", 8), nn.Linear(8, 3))
-    assert list_configurations_of_layers(find_norms(network)) == all_configurations(Method.BN)
+    assert list_possible_configurations(get_norms_by_name(network)) == all_configurations(Method.BN)
     data = [(torch.randn(4, 6), torch.randint(0, 3, (4,))) for _ in range(5)]
     network[1].bias.data.normal_()
     ranked = bln_search.evaluate_configurations(network, data, data)

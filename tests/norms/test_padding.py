@@ -7,11 +7,11 @@ import torch
 from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.norms.padding import ZeroPaddingHook, zero_padded_positions
+from bln_search.norms.padding import EncoderZeroPaddingHook, fill_padded_positions_with_zeros
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
-    EnumerationPlan,
     InferenceRow,
+    RowBatchingPlan,
     remove_row_tag,
     tag_with_rows,
 )
@@ -24,7 +24,7 @@ AT_START = torch.tensor([[0, 0, INF], [INF, 0, 0], [0, INF, INF]])
 
 def zero(mask, *, output=None, requires_grad=True, mask_check=True, src=None):
     output = torch.ones(3, 3, 2) if output is None else output
-    return zero_padded_positions(output, output if src is None else src, mask, requires_grad, mask_check)
+    return fill_padded_positions_with_zeros(output, output if src is None else src, mask, requires_grad, mask_check)
 
 
 @pytest.mark.parametrize(("mask", "mask_check"), [(AT_END, True), (AT_END, False), (INSIDE, False), (AT_START, False)])
@@ -45,7 +45,7 @@ def call_hook(*args, layer=None, **replaced):
     layer = nn.Identity().eval() if layer is None else layer
     keywords = {"src_mask": None, "is_causal": False, "src_key_padding_mask": AT_END, **replaced}
     with torch.no_grad():
-        return ZeroPaddingHook(mask_check=True)(layer, args, keywords, SRC)
+        return EncoderZeroPaddingHook(mask_check=True)(layer, args, keywords, SRC)
 
 
 SRC = torch.ones(3, 3, 2)
@@ -80,7 +80,7 @@ def test_outputs_without_a_fast_path_are_unchanged():
 
 def test_each_mini_batch_of_a_row_has_its_own_mask_check():
     """As plain passes of the mini-batches: one has padding inside an example, which keeps all padding in it."""
-    layout = BatchLayout(EnumerationPlan((InferenceRow(InferenceConfiguration("--FF"), None),), {}), groups=2, size=3)
+    layout = BatchLayout(RowBatchingPlan((InferenceRow(InferenceConfiguration("--FF"), None),), {}), groups=2, size=3)
     with torch.no_grad():
         output = zero(tag_with_rows(torch.cat([AT_END, INSIDE]), layout, 1), output=torch.ones(6, 3, 2))
         expected = torch.cat([zero(AT_END), zero(INSIDE)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bln_search.norms.precision import disable_reduced_precision
+from bln_search.norms.precision import use_full_float32_precision
 
 SETTINGS = (
     torch.backends.cuda.matmul,
@@ -53,7 +53,7 @@ USER_CHANGES = {
 def test_products_are_exact_and_settings_are_restored(change):
     USER_CHANGES[change]()
     before = precision_settings()
-    with disable_reduced_precision():
+    with use_full_float32_precision():
         assert set(precision_settings()) == {"ieee"}
         assert legacy_flags() == (False, False, "highest")
     assert precision_settings() == before
@@ -61,13 +61,13 @@ def test_products_are_exact_and_settings_are_restored(change):
 
 def test_legacy_flags_can_be_read_afterwards():
     before = legacy_flags()
-    with disable_reduced_precision():
+    with use_full_float32_precision():
         pass
     assert legacy_flags() == before
 
 
 def test_settings_are_restored_after_an_error():
     before = precision_settings()
-    with pytest.raises(ZeroDivisionError), disable_reduced_precision():
+    with pytest.raises(ZeroDivisionError), use_full_float32_precision():
         raise ZeroDivisionError
     assert precision_settings() == before

@@ -108,7 +108,9 @@ def test_memory_is_constant_and_still_records_the_steps(code):
     for seed in range(3):
         layer(random_input((5, 4), seed))
     before = layer.memory.clone()
-    population = layer.compute_population(next(iter(layer.estimates_from_history().values())), Correction.TOTAL)
+    population = layer.compute_population(
+        next(iter(layer.moments_by_estimate_from_history().values())), Correction.TOTAL
+    )
     layer.configure(InferenceConfiguration(code), population)
     layer.origins = {
         s: PopulationEstimate.MEMORY for s in layer.method.statistics if layer.configuration.source_of(s) == "M"

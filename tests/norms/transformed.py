@@ -11,7 +11,7 @@ from torch.nn.utils import parametrizations
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.models.analytic import bind_analytic_layers, set_input_moments
+from bln_search.models.analytic import bind_analytic_layers, set_ap2_input_moments
 from bln_search.norms import make_norm
 from bln_search.norms.moment_collection import collect_moments
 from bln_search.norms.network.layers import correction_for_estimate
@@ -136,13 +136,13 @@ def run_analytic(method: str, *, code: str | None = None, is_first: bool = False
         linear.weight.data, layer.weight.data, layer.bias.data = current.weights, current.gain, current.bias
         bind_analytic_layers(network, current.batch)
         past = earlier.past.flatten(0, 1)
-        set_input_moments(network, past.mean(0), past.var(0, correction=0))
+        set_ap2_input_moments(network, past.mean(0), past.var(0, correction=0))
         with torch.no_grad(), collect_moments([layer]) as accumulators:
             for x in earlier.past:
                 layer(x @ earlier.weights.T)
             if code is not None:
                 gathered = accumulators[layer].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
-                moments = {"frozen": gathered, **layer.estimates_from_history()}
+                moments = {"frozen": gathered, **layer.moments_by_estimate_from_history()}
                 populations = {
                     name: layer.compute_population(values, correction_for_estimate(name, Correction.BESSEL))
                     for name, values in moments.items()

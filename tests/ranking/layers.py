@@ -5,21 +5,21 @@ from __future__ import annotations
 from itertools import islice, product
 
 from bln_search.core.configuration import all_configurations
-from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm, PopulationEstimate
 from bln_search.core.method import Method, Statistic
 from bln_search.ranking.per_layer import (
-    ConfirmedDifference,
-    LayerChoice,
+    HeldOutDifferenceToUniform,
+    LayerChoiceOptions,
     LayerSwitchEffect,
-    NetworkChoice,
     PerLayerResult,
     PerLayerRow,
+    SelectedNetworkConfigurations,
 )
 
 CODES = tuple(str(configuration) for configuration in all_configurations(Method.BLN))
-BETTER = ConfirmedDifference(mean=-0.012, low=-0.02, high=-0.004, p=0.003, networks=10)
-WORSE = ConfirmedDifference(mean=0.012, low=0.004, high=0.02, p=0.003, networks=10)
-EQUAL = ConfirmedDifference(mean=-0.002, low=-0.01, high=0.006, p=0.6, networks=10)
+BETTER = HeldOutDifferenceToUniform(mean=-0.012, low=-0.02, high=-0.004, p=0.003, networks=10)
+WORSE = HeldOutDifferenceToUniform(mean=0.012, low=0.004, high=0.02, p=0.003, networks=10)
+EQUAL = HeldOutDifferenceToUniform(mean=-0.002, low=-0.01, high=0.006, p=0.6, networks=10)
 REASON = "Std_B: m/(m-1) has no value for m = 1"
 
 
@@ -30,7 +30,7 @@ def network(seed, layers=4, **replacements):
     test = {"test_loss": 0.49, "test_accuracy": 0.85, "test_uniform_loss": 0.5, "test_uniform_accuracy": 0.84}
     best = ".".join(["TTFF"] * layers)
     chosen = {"evaluations": 16**4, "best": best, "uniform": "TTFF", "chosen": (best, best)}
-    return NetworkChoice(seed=seed, **{**figures, **uniform, **test, **chosen, **replacements})
+    return SelectedNetworkConfigurations(seed=seed, **{**figures, **uniform, **test, **chosen, **replacements})
 
 
 def effect(choice, statistic, position):
@@ -47,7 +47,7 @@ def per_layer_result(layers=4, networks=10, rows=30, difference=BETTER, excluded
         "arm": "bln",
         "point": "",
         "scope": LayerScope.PER_LAYER,
-        "search": LayerSearch.EXACT,
+        "search": LayerSearchAlgorithm.EXACT,
         "estimate": PopulationEstimate.FROZEN,
         "batch_size": 25,
         "examples": 500,
@@ -55,7 +55,7 @@ def per_layer_result(layers=4, networks=10, rows=30, difference=BETTER, excluded
         "size": str(16**layers),
         "layers": names,
         "choices": tuple(
-            LayerChoice(name=name, layers=(name,), options=CODES, excluded=excluded or {}) for name in names
+            LayerChoiceOptions(name=name, layers=(name,), options=CODES, excluded=excluded or {}) for name in names
         ),
         "networks": tuple(network(seed, layers) for seed in range(networks)),
         "rows": tuple(

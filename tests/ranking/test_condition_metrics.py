@@ -10,7 +10,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import group_losses_by_row
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.study_effects import group_values_by_split_and_metric
 
@@ -44,7 +44,7 @@ def rows_of(board):
 @pytest.mark.parametrize("split", range(2))
 @pytest.mark.parametrize("row", range(2))
 def test_metrics_equal_numpy(row, split):
-    metrics = rows_of(rank_evaluations(all_scored()))[CODES[row]].conditions
+    metrics = rows_of(build_leaderboard_from_evaluations(all_scored()))[CODES[row]].conditions
     losses, accuracies = LOSSES[row, split, 1:], ACCURACIES[row, split, 1:]
     for name, by_seed in zip(CONDITIONS, losses, strict=True):
         value = metrics.by_condition[name][SPLITS[split]].loss
@@ -59,7 +59,7 @@ def test_metrics_equal_numpy(row, split):
 
 
 def test_conditions_do_not_change_ranks_and_clean_metrics():
-    clean, board = rank_evaluations(all_scored([0])), rank_evaluations(all_scored())
+    clean, board = build_leaderboard_from_evaluations(all_scored([0])), build_leaderboard_from_evaluations(all_scored())
     assert [(row.rank, row.key, row.metrics) for row in board.rows] == [
         (row.rank, row.key, row.metrics) for row in clean.rows
     ]
@@ -70,7 +70,7 @@ def test_conditions_do_not_change_ranks_and_clean_metrics():
 def test_summary_is_missing_without_a_value_of_each_condition():
     evaluations = [item for item in all_scored() if item.evaluation.key.condition != "dim" or item.seed]
     evaluations += [scored(0, 0, 2, 0, EvaluationState.DIVERGED), scored(0, 1, 2, 0)]
-    row = rows_of(rank_evaluations(evaluations))["TTFF"]
+    row = rows_of(build_leaderboard_from_evaluations(evaluations))["TTFF"]
     assert row.rank is not None
     assert set(row.conditions.by_condition["dim"]) == {Split.TEST}
     assert set(row.conditions.mean) == set(row.conditions.worst) == {Split.TEST}
@@ -79,13 +79,13 @@ def test_summary_is_missing_without_a_value_of_each_condition():
 def test_row_that_is_not_measured_has_no_metrics_under_conditions():
     evaluations = [item for item in all_scored() if item.evaluation.key.condition or item.seed]
     evaluations += [scored(0, split, 0, 0, EvaluationState.DIVERGED) for split in range(2)]
-    row = rows_of(rank_evaluations(evaluations))["TTFF"]
+    row = rows_of(build_leaderboard_from_evaluations(evaluations))["TTFF"]
     assert (row.state, row.conditions) == (EvaluationState.DIVERGED, None)
 
 
 def test_repeated_seed_under_a_condition_is_rejected():
     with pytest.raises(ValueError, match="2 evaluations under seed 1 on test"):
-        rank_evaluations([*all_scored(), scored(1, 1, 2, 1)])
+        build_leaderboard_from_evaluations([*all_scored(), scored(1, 1, 2, 1)])
 
 
 def test_statistics_read_clean_evaluations_only():

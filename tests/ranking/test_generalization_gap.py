@@ -9,7 +9,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.study_effects import group_values_by_split_and_metric
 
@@ -39,13 +39,15 @@ def rows_of(board):
 @pytest.mark.parametrize("split", range(2))
 def test_gap_equals_numpy(row, split):
     gaps = LOSSES[row, split] - LOSSES[row, 2]
-    value = rows_of(rank_evaluations(all_evaluations()))[CODES[row]].gaps[SPLITS[split]]
+    value = rows_of(build_leaderboard_from_evaluations(all_evaluations()))[CODES[row]].gaps[SPLITS[split]]
     assert (value.mean, value.deviation) == pytest.approx((gaps.mean(), gaps.std(ddof=1)))
 
 
 def test_training_split_changes_no_rank():
-    plain = rank_evaluations(all_evaluations(range(2)))
-    board = rank_evaluations([*all_evaluations(range(2)), *(evaluation(1, 2, seed, loss=-9.0) for seed in range(4))])
+    plain = build_leaderboard_from_evaluations(all_evaluations(range(2)))
+    board = build_leaderboard_from_evaluations(
+        [*all_evaluations(range(2)), *(evaluation(1, 2, seed, loss=-9.0) for seed in range(4))]
+    )
     assert [(row.rank, row.key) for row in board.rows] == [(row.rank, row.key) for row in plain.rows]
     assert (plain.has_train_metrics, board.has_train_metrics) == (False, True)
     assert all(not row.gaps for row in plain.rows)
@@ -54,7 +56,7 @@ def test_training_split_changes_no_rank():
 def test_row_that_is_not_measured_on_a_split_has_no_gap_there():
     evaluations = [item for item in all_evaluations() if item.seed]
     row = rows_of(
-        rank_evaluations(
+        build_leaderboard_from_evaluations(
             [
                 *evaluations,
                 *(evaluation(0, split, 0) for split in (0, 2)),
@@ -64,7 +66,7 @@ def test_row_that_is_not_measured_on_a_split_has_no_gap_there():
     )["TTFF"]
     assert set(row.gaps) == {Split.VALIDATION}
     row = rows_of(
-        rank_evaluations(
+        build_leaderboard_from_evaluations(
             [
                 *evaluations,
                 evaluation(0, 0, 0),

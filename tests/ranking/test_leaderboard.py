@@ -15,7 +15,7 @@ from bln_search.core.enums import Split
 from bln_search.core.method import Method
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import SeedShortfall, rank_evaluations
+from bln_search.ranking.leaderboard import SeedShortfall, build_leaderboard_from_evaluations
 from bln_search.ranking.row_choice import RowQuery
 from bln_search.ranking.row_results import TrialEvaluation
 
@@ -37,24 +37,26 @@ def codes(board):
 
 
 def test_lower_loss_first_then_higher_accuracy():
-    board = rank_evaluations([measured("TTTT", 2.0, 0.9), measured("FFFF", 1.0, 0.1), measured("TFTF", 1.0, 0.2)])
+    board = build_leaderboard_from_evaluations(
+        [measured("TTTT", 2.0, 0.9), measured("FFFF", 1.0, 0.1), measured("TFTF", 1.0, 0.2)]
+    )
     assert codes(board) == ["TFTF", "FFFF", "TTTT"]
     assert [row.rank for row in board.rows] == [1, 2, 3]
 
 
 def test_equal_rows_share_a_rank():
-    board = rank_evaluations([measured("TTTT", 1.0), measured("FFFF", 1.0), measured("TFTF", 2.0)])
+    board = build_leaderboard_from_evaluations([measured("TTTT", 1.0), measured("FFFF", 1.0), measured("TFTF", 2.0)])
     assert [row.rank for row in board.rows] == [1, 1, 3]
 
 
 def test_test_loss_ranks_only_on_request():
     scored = [measured(code, loss) for code, loss in (("TTTT", 1.0), ("FFFF", 2.0))]
     scored += [measured(code, loss, split=Split.TEST) for code, loss in (("TTTT", 9.0), ("FFFF", 1.0))]
-    board = rank_evaluations(scored)
+    board = build_leaderboard_from_evaluations(scored)
     assert codes(board) == ["TTTT", "FFFF"]
     assert board.rows[0].metrics[Split.TEST].loss.mean == 9.0
     assert not board.is_ranked_on_test
-    on_test = rank_evaluations(scored, Split.TEST)
+    on_test = build_leaderboard_from_evaluations(scored, Split.TEST)
     assert codes(on_test) == ["FFFF", "TTTT"]
     assert on_test.is_ranked_on_test
 
@@ -63,12 +65,12 @@ def test_test_loss_ranks_only_on_request():
 def test_repeated_seed_is_rejected(second):
     scored = [measured("FFFF", 1.0, seed=3), measured("FFFF", 1.0, seed=4), second]
     with pytest.raises(ValueError, match="FFFF at mini-batches of 25 has 2 evaluations under seed 3 on validation"):
-        rank_evaluations(scored)
+        build_leaderboard_from_evaluations(scored)
 
 
 def test_mean_and_deviation_over_seeds():
     losses = [1.0, 1.5, 3.0]
-    board = rank_evaluations([measured("FFFF", loss, seed=seed) for seed, loss in enumerate(losses)])
+    board = build_leaderboard_from_evaluations([measured("FFFF", loss, seed=seed) for seed, loss in enumerate(losses)])
     figures = board.rows[0].metrics[Split.VALIDATION].loss
     assert figures.mean == pytest.approx(statistics.mean(losses))
     assert figures.deviation == pytest.approx(statistics.stdev(losses))
@@ -77,31 +79,36 @@ def test_mean_and_deviation_over_seeds():
 
 def test_row_that_lacks_seeds_is_not_ranked():
     scored = [measured("TTTT", 0.1)] + [measured("FFFF", 1.0, seed=seed) for seed in range(3)]
-    board = rank_evaluations(scored)
+    board = build_leaderboard_from_evaluations(scored)
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
     assert board.rows[1].missing_seeds == SeedShortfall(Split.VALIDATION, evaluated=1, required=3)
-    assert rank_evaluations(scored, seeds=5).best_row is None
+    assert build_leaderboard_from_evaluations(scored, seeds=5).best_row is None
 
 
 def test_divergence_on_test_does_not_change_the_order():
     scored = [measured("TTTT", 1.0), measured("FFFF", 2.0), measured("FFFF", 2.0, split=Split.TEST)]
-    board = rank_evaluations([*scored, without("TTTT", EvaluationState.DIVERGED, split=Split.TEST)])
+    board = build_leaderboard_from_evaluations([*scored, without("TTTT", EvaluationState.DIVERGED, split=Split.TEST)])
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("TTTT", 1), ("FFFF", 2)]
     assert Split.TEST not in board.rows[0].metrics
 
 
 def test_row_without_the_deciding_split_is_not_ranked():
-    board = rank_evaluations([measured("TTTT", 1.0, split=Split.TEST), measured("FFFF", 2.0)])
+    board = build_leaderboard_from_evaluations([measured("TTTT", 1.0, split=Split.TEST), measured("FFFF", 2.0)])
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
 
 
 def test_one_seed_has_no_deviation():
-    assert rank_evaluations([measured("FFFF", 1.0)]).rows[0].metrics[Split.VALIDATION].loss.deviation is None
+    assert (
+        build_leaderboard_from_evaluations([measured("FFFF", 1.0)]).rows[0].metrics[Split.VALIDATION].loss.deviation
+        is None
+    )
 
 
 @pytest.mark.parametrize("state", [EvaluationState.UNDEFINED, EvaluationState.DIVERGED])
 def test_undefined_or_diverged_row_is_last_without_rank(state):
-    board = rank_evaluations([measured("FFFF", 5.0), measured("TTTT", 0.1), without("TTTT", state, seed=1)])
+    board = build_leaderboard_from_evaluations(
+        [measured("FFFF", 5.0), measured("TTTT", 0.1), without("TTTT", state, seed=1)]
+    )
     assert codes(board) == ["FFFF", "TTTT"]
     assert board.rows[1].rank is None
     assert board.rows[1].reason == "because"
@@ -109,14 +116,16 @@ def test_undefined_or_diverged_row_is_last_without_rank(state):
 
 
 def test_undefined_rows_follow_diverged_rows():
-    board = rank_evaluations([without("FFFF", EvaluationState.UNDEFINED), without("TTTT", EvaluationState.DIVERGED)])
+    board = build_leaderboard_from_evaluations(
+        [without("FFFF", EvaluationState.UNDEFINED), without("TTTT", EvaluationState.DIVERGED)]
+    )
     assert codes(board) == ["TTTT", "FFFF"]
     assert board.best_row is None
 
 
 def test_no_evaluations_give_an_empty_leaderboard():
-    assert rank_evaluations([]).rows == ()
-    assert rank_evaluations([]).best_row is None
+    assert build_leaderboard_from_evaluations([]).rows == ()
+    assert build_leaderboard_from_evaluations([]).best_row is None
 
 
 @given(
@@ -127,9 +136,9 @@ def test_order_does_not_depend_on_the_input_order(figures, random):
     scored = [
         measured(code, *pair) if pair else without(code, EvaluationState.UNDEFINED) for code, pair in figures.items()
     ]
-    board = rank_evaluations(scored)
+    board = build_leaderboard_from_evaluations(scored)
     random.shuffle(scored)
-    assert rank_evaluations(scored) == board
+    assert build_leaderboard_from_evaluations(scored) == board
     assert sorted(codes(board)) == sorted(figures)
     ranked = [row for row in board.rows if row.rank]
     assert ranked == list(board.rows[: len(ranked)])
@@ -140,7 +149,9 @@ def test_order_does_not_depend_on_the_input_order(figures, random):
 def test_points_that_are_alike_in_four_digits_are_separate_rows_with_their_own_labels():
     """Two learning rates that differ in the eighth digit are two points, not two seeds of one."""
     points = [json.dumps({"training.learning_rate": rate}) for rate in (0.0500001, 0.0500002)]
-    board = rank_evaluations(replace(measured("FFFF", seed=0, loss=1.0), point=point) for point in points)
+    board = build_leaderboard_from_evaluations(
+        replace(measured("FFFF", seed=0, loss=1.0), point=point) for point in points
+    )
     assert [row.point for row in board.rows] == points
     labels = [row.parameters for row in board.rows]
     assert labels == ["learning_rate=0.0500001", "learning_rate=0.0500002"]

@@ -9,8 +9,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import rank_results_by_row
-from bln_search.ranking.leaderboard_update import update_leaderboard
+from bln_search.ranking.leaderboard import build_leaderboard_from_results
+from bln_search.ranking.leaderboard_update import make_updated_leaderboard
 from bln_search.ranking.row_results import SeedResult
 
 SEEDS = 3
@@ -52,17 +52,17 @@ def test_updated_leaderboard_equals_that_of_all_results(batches, split, data):
         by_identity[next(iter(results))[:2], seed] = results
     batches = list(by_identity.values())
     start = data.draw(st.integers(0, len(batches)))
-    board = rank_results_by_row(merge(batches[:start]), split, SEEDS)
+    board = build_leaderboard_from_results(merge(batches[:start]), split, SEEDS)
     while start < len(batches):
         end = data.draw(st.integers(start + 1, len(batches)))
         points = {key[:2] for results in batches[start:end] for key in results}
         present = merge(batches[:end])
         before = board.rows
         copies = [row.__dict__.copy() for row in before]
-        board = update_leaderboard(
+        board = make_updated_leaderboard(
             board, points, {key: of_row for key, of_row in present.items() if key[:2] in points}, SEEDS
         )
-        expected = rank_results_by_row(present, split, SEEDS)
+        expected = build_leaderboard_from_results(present, split, SEEDS)
         assert board == expected
         assert [row.point_digits for row in board.rows] == [row.point_digits for row in expected.rows]
         assert [row.__dict__ for row in before] == copies  # readers of the earlier leaderboard keep it

@@ -12,7 +12,7 @@ from bln_search.ranking.probe_results import (
     TrialProbe,
     compute_batch_dependence_by_row,
     compute_probe_curves,
-    find_best_row_changes,
+    list_best_row_changes,
 )
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 
@@ -52,7 +52,7 @@ def test_crossing_is_where_the_best_row_changes():
     trial_probes = at_sizes("TTTT", {1: 0.1, 5: 0.2, 25: 0.3, 100: 0.1}) + at_sizes(
         "FFFF", {1: 0.9, 5: 0.3, 25: 0.2, 100: 0.2}
     )
-    assert find_best_row_changes(compute_probe_curves(trial_probes, ProbeKind.SIZE)) == [
+    assert list_best_row_changes(compute_probe_curves(trial_probes, ProbeKind.SIZE)) == [
         BestRowChange(T, F, (5, 25)),
         BestRowChange(F, T, (25, 100)),
     ]
@@ -60,15 +60,15 @@ def test_crossing_is_where_the_best_row_changes():
 
 def test_rows_in_constant_order_do_not_cross():
     trial_probes = at_sizes("TTTT", {1: 0.1, 5: 0.2}) + at_sizes("FFFF", {1: 0.2, 5: 0.3})
-    assert find_best_row_changes(compute_probe_curves(trial_probes, ProbeKind.SIZE)) == []
-    assert find_best_row_changes({}) == []
+    assert list_best_row_changes(compute_probe_curves(trial_probes, ProbeKind.SIZE)) == []
+    assert list_best_row_changes({}) == []
 
 
 def test_row_that_lacks_seeds_is_not_the_best():
     trial_probes = [probed("TTTT", ProbeKind.SIZE, 0.3, seed=seed, size=size) for seed in range(3) for size in (2, 25)]
     trial_probes += [probed("FFFF", ProbeKind.SIZE, 0.4, seed=seed, size=25) for seed in range(3)]
     assert (
-        find_best_row_changes(
+        list_best_row_changes(
             compute_probe_curves([*trial_probes, probed("FFFF", ProbeKind.SIZE, 0.2, size=2)], ProbeKind.SIZE)
         )
         == []

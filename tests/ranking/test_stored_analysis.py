@@ -13,7 +13,7 @@ from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.paired import compare_all_pairs_of_rows
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
-from bln_search.ranking.selection.recommendation import CurrentRow, recommend_row
+from bln_search.ranking.selection.recommendation import CurrentConfigurationRow, recommend_row
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from tests.ranking.comparisons import compared
 from tests.ranking.layers import REASON, per_layer_result
@@ -163,7 +163,7 @@ def test_an_analysis_is_written_with_the_present_names():
 def test_every_part_survives_storage():
     comparison = compare_all_pairs_of_rows(ROWS[:4], draw(np.random.default_rng(0), rows=4), Split.TEST, not_compared=1)
     baseline = ClassPriorBaseline(loss=0.7, accuracy=0.5)
-    current = CurrentRow(configuration="TTFF", estimate=None, gain=0, low=0, high=0)
+    current = CurrentConfigurationRow(configuration="TTFF", estimate=None, gain=0, low=0, high=0)
     analysis = Analysis(
         comparison=comparison,
         recommendation=recommend_row(compared("FFFF", "TTTT", step=0.5), {}).model_copy(update={"current": current}),

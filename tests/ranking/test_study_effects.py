@@ -15,7 +15,7 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import variance_shares_of_factors
 from bln_search.ranking.study_effects import (
-    compute_effects_by_setting,
+    compute_effects_of_each_setting,
     compute_variance_shares,
     group_values_by_split_and_metric,
 )
@@ -83,7 +83,7 @@ def test_shares_of_each_arm_are_those_of_its_switches_alone(evaluations):
 
 
 def test_effects_are_the_mean_differences_of_a_switch(evaluations):
-    accuracy, loss = compute_effects_by_setting(group_values_by_split_and_metric(evaluations, {("bn", "")}))
+    accuracy, loss = compute_effects_of_each_setting(group_values_by_split_and_metric(evaluations, {("bn", "")}))
     assert (accuracy.metric, loss.metric) == ("accuracy", "loss")
     assert (loss.arm, loss.point, loss.batch_size, loss.split) == ("bn", "", 25, Split.VALIDATION)
     by_code = {}
@@ -99,7 +99,7 @@ def test_effects_are_the_mean_differences_of_a_switch(evaluations):
 def test_a_missing_configuration_leaves_no_effects_and_no_shares(evaluations):
     incomplete = [item for item in evaluations if str(item.evaluation.key.configuration) != "TT--"]
     values = group_values_by_split_and_metric(incomplete, {("bn", "")})
-    assert compute_effects_by_setting(values) == ()
+    assert compute_effects_of_each_setting(values) == ()
     assert compute_variance_shares(values) == ()
 
 
@@ -123,5 +123,5 @@ def test_blends_change_neither_effects_nor_shares(evaluations):
     arms = {(arm, "") for arm in METHODS}
     plain, both = (group_values_by_split_and_metric(items, arms) for items in (evaluations, [*evaluations, *blended]))
     assert len(both[Split.VALIDATION, "loss"]) > len(plain[Split.VALIDATION, "loss"])
-    assert compute_effects_by_setting(both) == compute_effects_by_setting(plain)
+    assert compute_effects_of_each_setting(both) == compute_effects_of_each_setting(plain)
     assert compute_variance_shares(both) == compute_variance_shares(plain)

@@ -6,7 +6,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 
 
@@ -23,7 +23,7 @@ def make_board(ranked_on=Split.VALIDATION):
                     else Evaluation(key, EvaluationState.MEASURED, 10, loss + seed / 8, 0.5)
                 )
                 evaluations.append(TrialEvaluation("bln", seed, result))
-    return rank_evaluations(evaluations, ranked_on)
+    return build_leaderboard_from_evaluations(evaluations, ranked_on)
 
 
 CONDITIONS = ("fog-3", "dim_light")
@@ -43,7 +43,7 @@ def make_board_with_conditions():
                     if (code, place) == ("TTFF", 2):
                         result = Evaluation(key, EvaluationState.DIVERGED, 10, reason="not finite")
                     evaluations.append(TrialEvaluation("bln", seed, result))
-    return rank_evaluations(evaluations)
+    return build_leaderboard_from_evaluations(evaluations)
 
 
 GAP_LOSSES = {Split.VALIDATION: (0.5, 0.75), Split.TEST: (0.625, 1.0), Split.TRAIN: (0.25, 0.3125)}
@@ -64,4 +64,4 @@ def make_board_with_train_split():
                     else Evaluation(key, EvaluationState.MEASURED, 10, factor * loss, 0.5)
                 )
                 evaluations.append(TrialEvaluation("bln", seed, result))
-    return rank_evaluations(evaluations)
+    return build_leaderboard_from_evaluations(evaluations)

@@ -15,8 +15,8 @@ from bln_search.core.configuration import InferenceConfiguration, all_configurat
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.method import Method
 from bln_search.core.records import LayerWeightNormAndCurvature, RowKey, StatisticDrift
-from bln_search.ranking.grouping import EvaluationSetting
-from bln_search.ranking.statistics.student_t import t_quantile
+from bln_search.ranking.grouping import RowKeyWithoutConfiguration
+from bln_search.ranking.statistics.student_t import two_sided_t_quantile
 from bln_search.reports.charts.configurations import (
     NOT_EVALUATED,
     configuration_losses_heat_map,
@@ -25,7 +25,10 @@ from bln_search.reports.charts.configurations import (
     switch_effects_chart,
 )
 from bln_search.reports.charts.curves import ERROR, TrialLearningCurve, learning_curves_chart
-from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points, lowest_loss_of_each_point
+from bln_search.reports.charts.evaluation_settings import (
+    restrict_to_settings_of_best_points,
+    search_point_results_from_rows,
+)
 from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_by_epoch_chart
 from bln_search.reports.charts.layers import statistics_drift_chart
 from bln_search.reports.charts.search import (
@@ -50,7 +53,7 @@ def points(count=20, seconds=None):
 
 
 def setting(estimate="frozen", batch_size=25):
-    return EvaluationSetting("bln", "", PopulationEstimate(estimate), batch_size)
+    return RowKeyWithoutConfiguration("bln", "", PopulationEstimate(estimate), batch_size)
 
 
 def curve(seed, epochs=3, arm="bln", point="", loss=1.0):
@@ -104,7 +107,7 @@ def test_bands_of_few_seeds_do_not_flatten_the_curves():
     chart = learning_curves_chart([curve_of_losses(0, [0.6, 0.2]), curve_of_losses(1, [0.8, 0.4])], 2)
     values = np.array(bands(chart))
     means = np.array([0.7, 0.3])
-    half = t_quantile(0.95, 1) * np.std([0.6, 0.8], ddof=1) / np.sqrt(2)
+    half = two_sided_t_quantile(0.95, 1) * np.std([0.6, 0.8], ddof=1) / np.sqrt(2)
     assert half > 1
     assert values.min() == pytest.approx(0.2 - 0.25 * 0.6)
     assert values.max() == pytest.approx(0.8 + 0.25 * 0.6)
@@ -123,7 +126,7 @@ def test_bands_of_losses_end_at_zero_and_those_of_errors_at_100_per_cent():
 
 def test_narrow_bands_are_drawn_as_they_are():
     chart = learning_curves_chart([curve_of_losses(0, [0.6, 0.2]), curve_of_losses(1, [0.601, 0.201])], 2)
-    half = t_quantile(0.95, 1) * np.std([0.6, 0.601], ddof=1) / np.sqrt(2)
+    half = two_sided_t_quantile(0.95, 1) * np.std([0.6, 0.601], ddof=1) / np.sqrt(2)
     for band in bands(chart):
         assert band == pytest.approx([0.6005 + half, 0.2005 + half, 0.2005 - half, 0.6005 - half])
     assert "cut off" not in chart.caption
@@ -236,7 +239,9 @@ def test_ranks_compare_settings_with_equal_configurations():
         {
             setting(): table,
             setting("epoch"): losses(),
-            EvaluationSetting("ln", "", PopulationEstimate.FROZEN, 25): losses(codes=all_configurations(Method.LN)),
+            RowKeyWithoutConfiguration("ln", "", PopulationEstimate.FROZEN, 25): losses(
+                codes=all_configurations(Method.LN)
+            ),
         }
     )
     first = [row for row in chart.rows if row["setting"] == chart.rows[0]["setting"]]
@@ -248,7 +253,7 @@ def test_ranks_compare_settings_with_equal_configurations():
 def test_ranks_compare_blends_only_without_other_pairs():
     blended = losses(codes=[code.with_blend_for_population for code in WORDS])
     labels = ("frozen@0.1", "frozen@0.5", "frozen@N16")
-    blends = {EvaluationSetting("bln", "", label, 25): blended for label in labels}
+    blends = {RowKeyWithoutConfiguration("bln", "", label, 25): blended for label in labels}
     both = configuration_ranks_chart({setting(): losses(), setting("epoch"): losses(), **blends})
     assert {row["setting"] for row in both.rows} == {"frozen", "epoch"}
     one = configuration_ranks_chart({setting(): losses(), **blends})
@@ -338,10 +343,10 @@ def test_point_that_diverged_under_some_seeds_is_not_the_best():
     code = WORDS[0]
     by_point = {json.dumps(complete): {0: 0.30, 1: 0.31, 2: 0.32}, json.dumps(incomplete): {0: 0.2}}
     losses = {RowKey("bn", point, code, None, 25): values for point, values in by_point.items()}
-    assert [point_result.loss for point_result in lowest_loss_of_each_point(losses, {})] == [pytest.approx(0.31)]
-    settings = {EvaluationSetting("bn", point, None, 25): {code: values} for point, values in by_point.items()}
-    assert [best_point.point for best_point in evaluation_settings_of_best_points(settings)] == [json.dumps(complete)]
-    assert evaluation_settings_of_best_points({}) == {}
+    assert [point_result.loss for point_result in search_point_results_from_rows(losses, {})] == [pytest.approx(0.31)]
+    settings = {RowKeyWithoutConfiguration("bn", point, None, 25): {code: values} for point, values in by_point.items()}
+    assert [best_point.point for best_point in restrict_to_settings_of_best_points(settings)] == [json.dumps(complete)]
+    assert restrict_to_settings_of_best_points({}) == {}
 
 
 def test_points_with_different_parameters_share_one_table():

@@ -11,7 +11,7 @@ from pyarrow import parquet
 from rich.console import Console
 
 from bln_search.reports.charts.condition_losses import condition_losses_chart
-from bln_search.reports.export import leaderboard_csv, leaderboard_json, leaderboard_jsonl, unflatten_row
+from bln_search.reports.export import leaderboard_csv, leaderboard_json, leaderboard_jsonl, row_from_json_fields
 from bln_search.reports.parquet import leaderboard_parquet
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.terminal.leaderboard import leaderboard_table
@@ -33,7 +33,7 @@ def test_json_rows_have_metrics_by_condition(write, board):
     rows = json.loads(text)["rows"] if write is leaderboard_json else list(map(json.loads, text.splitlines()))
     assert {name: fields["validation_loss_mean"] for name, fields in rows[0]["conditions"].items()} == FIRST
     assert rows[1]["conditions"]["dim_light"]["test_accuracy_mean"] is None
-    assert tuple(map(unflatten_row, rows)) == board.rows
+    assert tuple(map(row_from_json_fields, rows)) == board.rows
 
 
 def test_csv_has_columns_by_condition(board):

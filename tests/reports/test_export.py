@@ -17,7 +17,7 @@ from bln_search.reports import leaderboard_csv, leaderboard_json
 from bln_search.reports.export import (
     COLUMNS,
     COMPARISON_COLUMNS,
-    RowComparisonFields,
+    ComparisonFieldsByRow,
     evaluation_setting_id_of_row,
     leaderboard_jsonl,
 )
@@ -45,7 +45,7 @@ def analysis():
 
 
 def test_rows_carry_what_the_table_shows(analysis):
-    rows = json.loads(leaderboard_json(make_board(), {}, RowComparisonFields(analysis)))["rows"]
+    rows = json.loads(leaderboard_json(make_board(), {}, ComparisonFieldsByRow(analysis)))["rows"]
     best, recommended, not_compared = rows
     row, pair = analysis.comparison.rows[1], analysis.comparison.pairs[0]
     assert [entry["recommended"] for entry in rows] == [False, True, False]
@@ -59,7 +59,7 @@ def test_rows_carry_what_the_table_shows(analysis):
 
 
 def test_csv_json_and_json_lines_hold_the_same_comparison(analysis):
-    comparisons = RowComparisonFields(analysis)
+    comparisons = ComparisonFieldsByRow(analysis)
     rows = json.loads(leaderboard_json(make_board(), {}, comparisons))["rows"]
     lines = [json.loads(line) for line in leaderboard_jsonl(make_board(), {"study": "s"}, comparisons).splitlines()]
     assert lines == [{"study": "s", "ranked_on": "validation", **row} for row in rows]
@@ -71,7 +71,7 @@ def test_csv_json_and_json_lines_hold_the_same_comparison(analysis):
 
 
 def test_without_an_analysis_there_are_no_values():
-    rows = json.loads(leaderboard_json(make_board(), {}, RowComparisonFields(None)))["rows"]
+    rows = json.loads(leaderboard_json(make_board(), {}, ComparisonFieldsByRow(None)))["rows"]
     assert all(row[name] is None for row in rows for name in COMPARISON_COLUMNS if name != "setting")
 
 

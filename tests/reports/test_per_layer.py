@@ -9,27 +9,27 @@ import math
 
 import pytest
 
-from bln_search.core.enums import LayerScope, LayerSearch
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
 from bln_search.core.loss_description import LossDescription
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.per_layer import LayerChoice, PerLayerResult
+from bln_search.ranking.per_layer import LayerChoiceOptions, PerLayerResult
 from bln_search.reports.charts.per_layer import MARK, layer_switch_effects_heat_map
 from bln_search.reports.page import blocks
 from bln_search.reports.page.html import render_study_report_html
 from bln_search.reports.page.per_layer import (
     best_configurations_table,
-    layer_effects_table,
+    layer_switch_effects_table,
     per_layer_section,
-    selected_by_network_table,
+    selected_configurations_by_network_table,
     uniform_configurations_table,
 )
 from bln_search.reports.sentences.per_layer import (
     arm_and_point_label,
     excluded_option_sentences,
-    format_count_of_digits,
+    format_count_from_digits,
     per_layer_sentences,
 )
-from bln_search.reports.terminal.per_layer import best_layer_configurations_table
+from bln_search.reports.terminal.per_layer import best_per_layer_configurations_table
 from tests.ranking.layers import EQUAL, REASON, WORSE, network, per_layer_result
 from tests.reports.pages import ParsedPage, make_report_context
 
@@ -45,7 +45,7 @@ from tests.reports.pages import ParsedPage, make_report_context
         pytest.param(per_layer_result(networks=0), id="no network"),
         pytest.param(per_layer_result(scope=LayerScope.GLOBAL), id="one configuration for all layers"),
         pytest.param(per_layer_result(scope=LayerScope.GROUPS), id="groups of layers"),
-        pytest.param(per_layer_result(56, search=LayerSearch.BEAM, pending_seeds=(3, 4)), id="beam search"),
+        pytest.param(per_layer_result(56, search=LayerSearchAlgorithm.BEAM, pending_seeds=(3, 4)), id="beam search"),
         pytest.param(per_layer_result(pending_seeds=(3,)), id="one pending seed"),
     ],
 )
@@ -63,7 +63,7 @@ def test_network_without_a_finite_loss_is_not_averaged(from_json, snapshot):
     infinite_network = network(0, loss=math.inf, uniform_loss=math.inf, test_loss=None)
     result = result.model_copy(update={"networks": (infinite_network,)})
     assert per_layer_sentences(result) == snapshot(name="both losses of one network")
-    assert "nan" not in str(selected_by_network_table(result).rows)
+    assert "nan" not in str(selected_configurations_by_network_table(result).rows)
 
 
 def test_an_apparent_loss_that_is_not_optimistic(snapshot):
@@ -78,8 +78,8 @@ def test_networks_without_a_test_loss_have_no_sentence_on_test():
 
 
 def test_long_counts_are_written_in_scientific_notation():
-    assert format_count_of_digits("999999999999999") == "999,999,999,999,999"
-    assert format_count_of_digits("1" + "0" * 20) == "1.0 × 10²⁰"
+    assert format_count_from_digits("999999999999999") == "999,999,999,999,999"
+    assert format_count_from_digits("1" + "0" * 20) == "1.0 × 10²⁰"
 
 
 def test_label_names_the_point_of_a_space():
@@ -92,7 +92,9 @@ def test_choices_with_the_same_exclusions_are_grouped():
     everywhere = excluded_option_sentences(per_layer_result(excluded={"TTTT": REASON, "TTTF": REASON}))
     assert everywhere == [f"Excluded in all 4 choices: TTTT, TTTF ({REASON})."]
     choices = [
-        LayerChoice(name=f"norm{n}", layers=(f"norm{n}",), options=("TTFF",), excluded={"TTTT": REASON} if n else {})
+        LayerChoiceOptions(
+            name=f"norm{n}", layers=(f"norm{n}",), options=("TTFF",), excluded={"TTTT": REASON} if n else {}
+        )
         for n in range(6)
     ]
     assert excluded_option_sentences(per_layer_result(choices=tuple(choices))) == [
@@ -120,24 +122,24 @@ def test_uniform_configuration_omits_statistics_a_layer_lacks():
 
 
 def test_each_network_has_its_figures():
-    (row,) = selected_by_network_table(per_layer_result(2, networks=1)).rows
+    (row,) = selected_configurations_by_network_table(per_layer_result(2, networks=1)).rows
     assert row.cells == [
         *("0", "0.4780", "0.4880", "0.0100", "0.5000", "-0.0120"),
         *("0.4900", "0.5000", "65,536", "TTFF", "TTFF.TTFF"),
     ]
     untested = per_layer_result().model_copy(update={"networks": (network(0, test_loss=None),)})
-    assert selected_by_network_table(untested).rows[0].cells[6] == "–"
+    assert selected_configurations_by_network_table(untested).rows[0].cells[6] == "–"
 
 
 def test_effects_are_marked_where_their_interval_excludes_zero():
-    table = layer_effects_table(per_layer_result())
+    table = layer_switch_effects_table(per_layer_result())
     assert [column.label for column in table.columns] == ["Choice", "E_B", "Std_B", "E_F", "Std_F"]
     assert table.rows[0].cells == [
         *("norm0", f"-0.030 ± 0.015 {MARK}", f"-0.020 ± 0.015 {MARK}"),
         *("-0.010 ± 0.015", "0.000 ± 0.015"),
     ]
     assert "averaged over all configurations" in table.caption
-    assert "around the best configuration" in layer_effects_table(per_layer_result(marginal=False)).caption
+    assert "around the best configuration" in layer_switch_effects_table(per_layer_result(marginal=False)).caption
 
 
 @pytest.mark.parametrize("layers", [1, 4, 56])
@@ -173,10 +175,10 @@ def test_a_result_names_its_loss_and_has_no_column_of_an_accuracy_that_is_missin
     assert [column.label for column in best.columns] == ["Place", "Validation loss", "norm0", "norm1"]
     assert [column.label for column in uniform.columns] == ["Configuration", "Validation loss"]
     assert {len(row.cells) for row in (*best.rows, *uniform.rows)} == {4, 2}
-    printed = best_layer_configurations_table(result, describe_loss=True)
+    printed = best_per_layer_configurations_table(result, describe_loss=True)
     assert [column.name for column in printed.columns] == ["rank", "configuration", "validation loss"]
     assert printed.columns[-1].legend.startswith(f"loss: {loss.text}")
-    assert layer_effects_table(result).caption.startswith(definition)
+    assert layer_switch_effects_table(result).caption.startswith(definition)
     chart = layer_switch_effects_heat_map(result)
     assert chart.caption.startswith(definition)
     assert chart.figure["data"][0]["colorbar"]["title"]["text"] == axis
@@ -194,7 +196,7 @@ def test_missing_statistic_is_empty_and_one_network_has_no_mark():
     assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]
     assert chart.figure["data"][0]["zmax"] == 1.0
     assert chart.caption.endswith("no confidence intervals.")
-    assert layer_effects_table(result.model_copy(update={"effects": effects})).rows[1].cells[3:] == ["–", "–"]
+    assert layer_switch_effects_table(result.model_copy(update={"effects": effects})).rows[1].cells[3:] == ["–", "–"]
     assert layer_switch_effects_heat_map(per_layer_result(networks=0)) is None
 
 

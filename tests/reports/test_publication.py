@@ -13,7 +13,7 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.leaderboard import Leaderboard, rank_evaluations
+from bln_search.ranking.leaderboard import Leaderboard, build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
@@ -65,7 +65,7 @@ def wild_board():
             else:
                 evaluation = Evaluation(key, EvaluationState.MEASURED, 10, 0.5, 0.5)
             scored.append(TrialEvaluation(arm, 0, evaluation, f'{{"training.note": {_json(SPECIAL)}}}'))
-    return rank_evaluations(scored)
+    return build_leaderboard_from_evaluations(scored)
 
 
 def _json(text):
@@ -144,7 +144,11 @@ def test_table_ranked_on_test_has_a_warning():
 
 def test_name_with_line_breaks_stays_in_one_row():
     scored = [TrialEvaluation("bln", 0, _measured(), '{"training.note": "one\\ntwo | three"}')]
-    rows = [line for line in leaderboard_markdown(rank_evaluations(scored)).splitlines() if line.startswith("| 1 ")]
+    rows = [
+        line
+        for line in leaderboard_markdown(build_leaderboard_from_evaluations(scored)).splitlines()
+        if line.startswith("| 1 ")
+    ]
     assert rows[0].split(" | ")[1] == r"note=one two \| three"
 
 

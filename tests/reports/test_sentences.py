@@ -11,7 +11,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import compare_all_pairs_of_rows
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
-from bln_search.ranking.selection.recommendation import CurrentRow, recommend_row
+from bln_search.ranking.selection.recommendation import CurrentConfigurationRow, recommend_row
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.charts.comparison import critical_difference_chart
@@ -23,7 +23,7 @@ from tests.ranking.comparisons import compared
 from tests.ranking.tables import ROWS, draw
 from tests.reports.selections import SELECTED
 
-CURRENT = CurrentRow(configuration="TTFF", estimate=PopulationEstimate.FROZEN, gain=0, low=0, high=0)
+CURRENT = CurrentConfigurationRow(configuration="TTFF", estimate=PopulationEstimate.FROZEN, gain=0, low=0, high=0)
 
 
 def draw_comparison(*, difference=0.0, not_compared=0, seeds=5):

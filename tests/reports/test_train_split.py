@@ -12,7 +12,7 @@ from rich.console import Console
 from scipy import stats
 
 from bln_search.core.enums import Split
-from bln_search.reports.export import leaderboard_csv, leaderboard_json, leaderboard_jsonl, unflatten_row
+from bln_search.reports.export import leaderboard_csv, leaderboard_json, leaderboard_jsonl, row_from_json_fields
 from bln_search.reports.parquet import leaderboard_parquet
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.terminal.leaderboard import leaderboard_table
@@ -52,7 +52,7 @@ def test_json_rows_have_the_gap_with_its_interval(write, board):
     rows = json.loads(text)["rows"] if write is leaderboard_json else list(map(json.loads, text.splitlines()))
     check_fields(rows[0])
     assert not any("gap" in name or name.startswith("train") for name in rows[2])
-    assert tuple(map(unflatten_row, rows)) == board.rows
+    assert tuple(map(row_from_json_fields, rows)) == board.rows
 
 
 def test_csv_and_parquet_have_the_gap_with_its_interval(board):

@@ -38,7 +38,7 @@ def loss_of(rate):
 
 def ask(sampler, number):
     point = sampler.ask()
-    sampler.register_stored_point(point, f"key{number}")
+    sampler.accept_suggestion(point, f"key{number}")
     return Record(f"key{number}", sampler.point_of_suggestion(point))
 
 

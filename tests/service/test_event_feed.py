@@ -30,7 +30,9 @@ def following(world):
             feed = EventFeed(world.ledger)
             try:
                 with ExitStack() as stack:
-                    subscriptions = [stack.enter_context(feed.subscribe(studies[n % 2], token)) for n in range(times)]
+                    subscriptions = [
+                        stack.enter_context(feed.use_subscription(studies[n % 2], token)) for n in range(times)
+                    ]
                     return await asyncio.wait_for(meanwhile(feed, subscriptions), 30)
             finally:  # a poll that still reads would open a connection after the ledger is closed
                 feed.closing = True
@@ -66,7 +68,7 @@ def test_streams_continue_while_all_threads_are_busy(following):
         stuck = asyncio.create_task(to_thread.run_sync(release.wait))
         await asyncio.sleep(0)
         try:
-            await subscriptions[0].wait_for_event(0, 20)
+            await subscriptions[0].wait_until_event_after(0, 20)
             return subscriptions[0].last_event
         finally:
             release.set()
@@ -78,7 +80,7 @@ def test_streams_continue_while_all_threads_are_busy(following):
 @pytest.mark.parametrize("kind", ["token", "database", "service"])
 def test_streams_end_with_token_database_and_service(world, following, kind):
     async def ended(feed, subscriptions):
-        await subscriptions[0].wait_for_event(0, 20)
+        await subscriptions[0].wait_until_event_after(0, 20)
         newest = subscriptions[0].last_event
         if kind == "token":
             world.ledger.tokens.revoke(subscriptions[0].token_id)
@@ -88,7 +90,7 @@ def test_streams_end_with_token_database_and_service(world, following, kind):
             with world.ledger.database.engine.begin() as connection:
                 connection.execute(text("ALTER TABLE study RENAME TO elsewhere"))
         for subscription in subscriptions:
-            await subscription.wait_for_event(newest, 20)
+            await subscription.wait_until_event_after(newest, 20)
         return [subscription.is_closed for subscription in subscriptions]
 
     assert following(3, ended) == [True] * 3
@@ -96,7 +98,7 @@ def test_streams_end_with_token_database_and_service(world, following, kind):
 
 def test_stream_of_a_deleted_study_ends(world, following):
     async def deleted(_feed, subscriptions):
-        await subscriptions[0].wait_for_event(0, 20)
+        await subscriptions[0].wait_until_event_after(0, 20)
         world.ledger.queue.cancel(subscriptions[0].study_id)
         world.ledger.studies.delete_and_list_unneeded_files(subscriptions[0].study_id)
         while not subscriptions[0].has_ended:

@@ -8,7 +8,7 @@ from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.app import make_app_context
 from service.server import _is_loopback, _print_url_and_create_first_token
-from service.worker_process import make_worker_environment
+from service.worker_process import make_worker_environment_variables
 
 
 @pytest.fixture
@@ -45,6 +45,6 @@ def test_password_of_a_file_is_not_in_the_workers_environment(tmp_path, monkeypa
     monkeypatch.setenv("BLN_SEARCH_DATABASE_PASSWORD_FILE", str(tmp_path / "password"))
     settings = load_settings()
     assert "hidden" in settings.database_url
-    environment = make_worker_environment(settings)
+    environment = make_worker_environment_variables(settings)
     assert environment["BLN_SEARCH_DATABASE"] == "postgresql+psycopg://ada@db/x"
     assert not any("hidden" in value for value in environment.values())

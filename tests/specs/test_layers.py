@@ -7,10 +7,10 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm, PopulationEstimate
 from bln_search.core.errors import SpecError
 from bln_search.specs import parse_study
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 
 GOOD = """name: study
 data: {name: digits}
@@ -39,10 +39,10 @@ def test_digest_without_layers_is_unchanged():
 
 def test_defaults_are_an_exact_search_of_every_layer():
     layers_spec = parse_study(f"{GOOD}layers: {{}}\n").layers
-    assert layers_spec == LayersSpec()
+    assert layers_spec == LayerSearchSpec()
     assert (layers_spec.scope, layers_spec.search, layers_spec.estimate) == (
         LayerScope.PER_LAYER,
-        LayerSearch.EXACT,
+        LayerSearchAlgorithm.EXACT,
         None,
     )
     assert (layers_spec.evaluations, layers_spec.folds, layers_spec.keep, layers_spec.width, layers_spec.restarts) == (
@@ -113,24 +113,24 @@ def test_arm_must_have_the_requested_estimate():
     "options", [{"folds": 3}, {"search": "beam"}, {"estimate": "frozen"}, {"scope": "global"}, {"keep": 5}]
 )
 def test_different_searches_have_different_digests(options):
-    assert LayersSpec(**options).digest != LayersSpec().digest
+    assert LayerSearchSpec(**options).digest != LayerSearchSpec().digest
 
 
 def test_equal_searches_have_equal_digests():
-    explicit_defaults = LayersSpec.model_validate({"folds": 2, "scope": "per_layer"})
-    assert explicit_defaults.digest == LayersSpec().digest
-    groups = LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("x",), "b": ("y",)})
-    restored = LayersSpec.model_validate_json(groups.model_dump_json())
+    explicit_defaults = LayerSearchSpec.model_validate({"folds": 2, "scope": "per_layer"})
+    assert explicit_defaults.digest == LayerSearchSpec().digest
+    groups = LayerSearchSpec(scope=LayerScope.GROUPS, groups={"a": ("x",), "b": ("y",)})
+    restored = LayerSearchSpec.model_validate_json(groups.model_dump_json())
     assert restored.digest == groups.digest
 
 
 def test_order_of_groups_does_not_matter():
     """A layer may fit one group only, and a stored study has its keys in the order of the alphabet."""
     groups_ab, groups_ba = ({"a": ("x*",), "b": ("y",)}, {"b": ("y",), "a": ("x*",)})
-    specs = [LayersSpec(scope=LayerScope.GROUPS, groups=groups) for groups in (groups_ab, groups_ba)]
+    specs = [LayerSearchSpec(scope=LayerScope.GROUPS, groups=groups) for groups in (groups_ab, groups_ba)]
     assert specs[0].digest == specs[1].digest
 
 
 def test_spec_is_immutable():
     with pytest.raises(ValidationError, match="frozen"):
-        LayersSpec().folds = 3
+        LayerSearchSpec().folds = 3

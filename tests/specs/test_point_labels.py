@@ -9,7 +9,7 @@ import pytest
 from bln_search.specs.sections.point_labels import (
     find_distinct_point_digits,
     find_distinct_value_digits,
-    format_distinct_points,
+    make_label_by_distinct_point,
 )
 
 
@@ -35,15 +35,18 @@ def steps(value):
     ],
 )
 def test_different_points_have_different_labels(points):
-    labels = format_distinct_points([*points, *points])
+    labels = make_label_by_distinct_point([*points, *points])
     assert set(labels) == set(points)
     assert len(set(labels.values())) == len(set(points))
 
 
 def test_labels_have_four_digits_where_these_distinguish_the_points():
     first, second = encoded(0.0123456, 0.0223456)
-    assert format_distinct_points([first, second]) == {first: "learning_rate=0.01235", second: "learning_rate=0.02235"}
-    assert format_distinct_points([first, first, ""]) == {first: "learning_rate=0.01235", "": ""}
+    assert make_label_by_distinct_point([first, second]) == {
+        first: "learning_rate=0.01235",
+        second: "learning_rate=0.02235",
+    }
+    assert make_label_by_distinct_point([first, first, ""]) == {first: "learning_rate=0.01235", "": ""}
     assert find_distinct_point_digits([]) == 4
 
 

@@ -10,7 +10,7 @@ from bln_search.data import load_data_set
 from bln_search.data.prepared import prepare_data_set
 from bln_search.specs import parse_study
 from bln_search.specs.sections.data import DataSpec
-from bln_search.specs.split_sizes import EXAMPLES, find_known_split_sizes, iter_oversized_batches
+from bln_search.specs.split_sizes import EXAMPLES, iter_oversized_batch_messages, list_known_split_sizes
 
 STUDY = """
 name: study
@@ -27,7 +27,7 @@ arms: [{method: bln}]
 def test_split_sizes_match_the_data(options, tmp_path):
     spec = DataSpec(name="digits", **options)
     data = prepare_data_set(load_data_set("digits", tmp_path, tmp_path), spec)
-    assert find_known_split_sizes(spec) == {split: len(inputs) for split, (inputs, _) in data.splits.items()}
+    assert list_known_split_sizes(spec) == {split: len(inputs) for split, (inputs, _) in data.splits.items()}
 
 
 @pytest.mark.parametrize("name", ["mnist", pytest.param("cifar10", marks=pytest.mark.slow)])
@@ -59,7 +59,7 @@ def test_oversized_mini_batch_is_reported_with_its_location(sections, location, 
 
 def test_largest_fitting_mini_batch_is_accepted():
     sections = "training: {batch_size: 40}\nevaluation: {batch_sizes: [1, 40]}\nprobes: {batch_sizes: [40]}"
-    assert list(iter_oversized_batches(parse_study(STUDY + sections))) == []
+    assert list(iter_oversized_batch_messages(parse_study(STUDY + sections))) == []
 
 
 def test_unknown_data_sizes_are_not_checked(monkeypatch):

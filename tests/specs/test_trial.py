@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from bln_search.specs import list_planned_rows, list_planned_trial_specs, parse_study
+from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, parse_study
 from bln_search.specs.sections.training import CosineRate, ExponentialRate, StepRate
 
 STUDY = """name: study
@@ -35,10 +35,10 @@ def test_keys_do_not_depend_on_the_order_in_the_file():
 
 def test_rows_that_read_no_population_value_are_planned_once():
     bln, bn, ln = list_planned_trial_specs(parse_study(STUDY))[:3]
-    assert len(list_planned_rows(bln)) == 15 * 2 + 1
-    assert len(list_planned_rows(bn)) == 3 + 1
-    assert len(list_planned_rows(ln)) == 3 * 2 + 1
-    assert len(set(list_planned_rows(bln))) == 31
+    assert len(list_planned_configurations_and_estimates(bln)) == 15 * 2 + 1
+    assert len(list_planned_configurations_and_estimates(bn)) == 3 + 1
+    assert len(list_planned_configurations_and_estimates(ln)) == 3 * 2 + 1
+    assert len(set(list_planned_configurations_and_estimates(bln))) == 31
 
 
 def test_inference_batch_size_defaults_to_training_size():

@@ -11,7 +11,7 @@ import pytest
 from bln_search.specs.external_results import ExternalResults, encode_base64
 from bln_search.specs.sections.external import ExternalNetwork
 from bln_search.storage.results import external_results
-from bln_search.storage.results.external_results import decode_and_check_results
+from bln_search.storage.results.external_results import decode_results_and_list_problems
 from tests.support.external_results import make_results, results_body
 
 
@@ -23,11 +23,11 @@ def changed(position=0, **values):
     """Results of one network whose evaluation at `position` has other values."""
     body = results_body(networks=1, n=3, undefined=None, splits=("validation",))
     body["evaluations"][position] |= values
-    return decode_and_check_results(ExternalResults.model_validate(body))
+    return decode_results_and_list_problems(ExternalResults.model_validate(body))
 
 
 def test_valid_results_have_no_problem():
-    checked = decode_and_check_results(make_results(networks=2, n=5))
+    checked = decode_results_and_list_problems(make_results(networks=2, n=5))
     assert checked.problems == ()
     assert len(checked.evaluations) == 64
 
@@ -79,7 +79,7 @@ def test_evaluation_that_does_not_fit_the_others_is_named(values, location, word
     ],
 )
 def test_network_given_twice_is_named(networks, words):
-    (problem,) = decode_and_check_results(
+    (problem,) = decode_results_and_list_problems(
         make_results(networks=2, n=3).model_copy(update={"networks": networks})
     ).problems
     assert problem.location == ("networks", 0)
@@ -89,21 +89,21 @@ def test_network_given_twice_is_named(networks, words):
 def test_network_without_results_is_named():
     results = make_results(networks=2, n=3)
     of_first = tuple(evaluation for evaluation in results.evaluations if evaluation.network == 0)
-    (problem,) = decode_and_check_results(results.model_copy(update={"evaluations": of_first})).problems
+    (problem,) = decode_results_and_list_problems(results.model_copy(update={"evaluations": of_first})).problems
     assert problem.location == ("networks", 1)
 
 
 def test_too_many_losses_are_refused_before_any_is_decoded(monkeypatch):
     monkeypatch.setattr(external_results, "MOST_LOSSES", 100)
     monkeypatch.delattr(external_results, "_decode_evaluation")
-    (problem,) = decode_and_check_results(make_results(networks=2, n=5)).problems
+    (problem,) = decode_results_and_list_problems(make_results(networks=2, n=5)).problems
     assert problem.location == ("evaluations",)
     assert "300 losses" in problem.message
 
 
 def test_digest_is_independent_of_order_and_compression():
     results = make_results(networks=2, n=5)
-    digest = decode_and_check_results(results).sha256
+    digest = decode_results_and_list_problems(results).sha256
     reordered = results.model_copy(update={"evaluations": results.evaluations[::-1]})
     stored = [
         each.model_copy(
@@ -114,6 +114,6 @@ def test_digest_is_independent_of_order_and_compression():
         )
         for each in results.evaluations
     ]
-    assert decode_and_check_results(reordered).sha256 == digest
-    assert decode_and_check_results(results.model_copy(update={"evaluations": tuple(stored)})).sha256 == digest
-    assert decode_and_check_results(make_results(networks=2, n=6)).sha256 != digest
+    assert decode_results_and_list_problems(reordered).sha256 == digest
+    assert decode_results_and_list_problems(results.model_copy(update={"evaluations": tuple(stored)})).sha256 == digest
+    assert decode_results_and_list_problems(make_results(networks=2, n=6)).sha256 != digest

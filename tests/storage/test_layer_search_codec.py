@@ -62,8 +62,14 @@ def test_double_precision_outcomes_are_stored_in_single():
 
 @given(spaces())
 def test_every_space_survives_encoding(space):
-    if len(space.choices) > 1 and space.num_configurations > 6 and len(space.digits_by_uniform_configuration()) > 1:
-        record = make_search_record(space=space, digits=[space.digits_at_index(0), space.digits_at_index(1)])
+    if (
+        len(space.choices) > 1
+        and space.num_configurations > 6
+        and len(space.choice_digits_by_uniform_configuration()) > 1
+    ):
+        record = make_search_record(
+            space=space, digits=[space.choice_digits_at_index(0), space.choice_digits_at_index(1)]
+        )
         assert_same(decode_record(*encode(record)), record)
         assert isinstance(decode_record(*encode(record)).space, ConfigurationSpace)
 

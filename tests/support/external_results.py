@@ -11,8 +11,8 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, encode_base64
 from bln_search.specs.sections.external import ExternalNetwork
-from bln_search.storage.results.external_results import decode_and_check_results
-from bln_search.storage.results.outcome_codec import encode_outcomes
+from bln_search.storage.results.external_results import decode_results_and_list_problems
+from bln_search.storage.results.outcome_codec import encode_losses_and_correctness
 
 RESULTS = "/api/v1/studies/results"
 
@@ -39,7 +39,7 @@ def make_results(name="own", networks=2, n=30, batch_size=25, undefined="TTTT", 
                     evaluations.append(ExternalEvaluation(**identity, split=split, **state))
                     continue
                 outcomes = outcomes_of(network, position, n)
-                losses, correct = map(encode_base64, encode_outcomes(outcomes))
+                losses, correct = map(encode_base64, encode_losses_and_correctness(outcomes))
                 evaluations.append(
                     ExternalEvaluation(
                         **identity,
@@ -65,7 +65,7 @@ def results_body(name="own", **options):
 def submit(ledger, name="own", owner="ada", key=None, **options):
     """Store the results; returns the submission."""
     results = make_results(name, **options)
-    checked = decode_and_check_results(results)
+    checked = decode_results_and_list_problems(results)
     assert checked.problems == ()
     return ledger.external.submit_complete_study(
         results.make_study_spec(checked.sha256), checked.evaluations, owner, key

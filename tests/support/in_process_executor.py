@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 
 
 class InProcessExecutor:
@@ -18,5 +18,7 @@ class InProcessExecutor:
     def run(self, next_task, report, pulse, trials=1):
         while (task := next_task()) is not None:
             self.evaluated_from_checkpoint += task.checkpoint is not None
-            for _ in run_trial_task(task, self.environment, lambda message, task=task: report(task, message)):
+            for _ in iter_epochs_of_trial_task(
+                task, self.environment, lambda message, task=task: report(task, message)
+            ):
                 pulse([])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from bln_search.core.configuration import all_configurations
 from bln_search.core.method import Method
-from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationOptions
 
 
 @st.composite
@@ -26,5 +26,5 @@ def spaces(draw):
             for configuration in configurations
             if configuration in selected or configuration == configurations[-1]
         )
-        choices.append(LayerConfigurationChoice(f"choice {index}", tuple(layers), tuple(options)))
+        choices.append(LayerConfigurationOptions(f"choice {index}", tuple(layers), tuple(options)))
     return ConfigurationSpace(tuple(f"layer {layer}" for layer in range(len(methods))), tuple(choices))

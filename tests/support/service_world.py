@@ -21,7 +21,7 @@ from bln_search.core.enums import PopulationEstimate, Scope
 from bln_search.core.method import Method
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, ExampleOutcomes
 from bln_search.settings import Settings
-from bln_search.specs import list_planned_rows, parse_study
+from bln_search.specs import list_planned_configurations_and_estimates, parse_study
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.app import make_app, make_app_context
@@ -95,7 +95,7 @@ def finish_trial(ledger, trial, worker=RUNNER, *, provenance=None, peak_memory=N
     ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, provenance or {"seed": 0})
     )
-    rows = list_planned_rows(trial.spec) if trial.spec.blend_weights else BLN_ROWS
+    rows = list_planned_configurations_and_estimates(trial.spec) if trial.spec.blend_weights else BLN_ROWS
     evaluations = [
         evaluation
         for batch_size in trial.spec.inference_batch_sizes
@@ -110,7 +110,7 @@ def start_study(ledger, name, account, **options):
     """Return the id of a running study of an account, and its trials, which wait."""
     study_id = ledger.queue.submit_study(study(name, **options), account).study_id
     ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
-    return study_id, ledger.trials.list_open_trials(study_id)
+    return study_id, ledger.trials.list_claimable_trials(study_id)
 
 
 def complete_study(ledger, name, account, **options):

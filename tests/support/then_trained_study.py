@@ -32,7 +32,7 @@ def complete_then_trained_study(ledger, name, account):
     spec = parse_study(STUDY.replace("NAME", name))
     study_id = ledger.queue.submit_study(spec, account).study_id
     ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
-    for trial in ledger.trials.list_open_trials(study_id):
+    for trial in ledger.trials.list_claimable_trials(study_id):
         _finish_search_trial(ledger, trial)
     full_trainings = [make_full_trial_spec(spec, spec.arms[0], {RATE: BEST_RATE}, seed) for seed in spec.seeds]
     for trial in ledger.trials.add_trials_of_new_point(study_id, full_trainings):

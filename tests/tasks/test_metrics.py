@@ -14,11 +14,11 @@ from sklearn.metrics import f1_score, mean_absolute_error, r2_score
 from bln_search.core.metric_description import MetricDescription
 from bln_search.core.tasks import NO_CLASS, TaskName, describe_task
 from bln_search.specs.sections.task import TaskSpec
-from bln_search.tasks.task_metrics import DataScale, make_metrics
+from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
 
 N = 23
 DEVIATION = np.array([[2.0, 0.5, 3.0]])
-SCALE = DataScale(dimensions=12, target_deviation=DEVIATION)
+SCALE = DimensionsAndTargetDeviation(dimensions=12, target_deviation=DEVIATION)
 
 
 def numbers(rng):
@@ -133,7 +133,7 @@ def test_a_reset_forgets_all_examples(task):
 def test_sums_are_in_double_precision():
     targets = np.full((4096, 1), 1.0, np.float32)
     outputs = targets + np.float32(2**-12)
-    metrics = make_metrics(TaskSpec(name=TaskName.REGRESSION), DataScale(1, np.array([[1.0]])))
+    metrics = make_metrics(TaskSpec(name=TaskName.REGRESSION), DimensionsAndTargetDeviation(1, np.array([[1.0]])))
     metric = metrics["mean_absolute_error"]
     metric.update(torch.full((1, 1), 2.0**26), torch.zeros(1, 1))
     metric.update(torch.from_numpy(outputs), torch.from_numpy(targets))
@@ -142,7 +142,7 @@ def test_sums_are_in_double_precision():
 
 @pytest.mark.parametrize("values", [[[2.0]], [[2.0], [2.0]]])
 def test_r2_of_equal_targets_has_no_value(values):
-    metric = make_metrics(TaskSpec(name=TaskName.REGRESSION), DataScale(1))["r2"]
+    metric = make_metrics(TaskSpec(name=TaskName.REGRESSION), DimensionsAndTargetDeviation(1))["r2"]
     metric.update(torch.ones(len(values), 1), torch.tensor(values))
     assert math.isnan(float(metric.compute()))
 

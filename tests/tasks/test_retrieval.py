@@ -15,7 +15,7 @@ from bln_search.core.tasks import Similarity, TaskName
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks import make_task, retrieval
 from bln_search.tasks.retrieval import RetrievalMetrics, RetrievalScore
-from bln_search.tasks.task_metrics import DataScale, make_metrics
+from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
 
 N, D, MARGIN = 11, 4, 0.3
 
@@ -128,7 +128,7 @@ def test_training_minimizes_the_mean_of_the_mini_batch(kind):
 
 def test_every_described_metric_is_computed():
     spec = TaskSpec(name=TaskName.RETRIEVAL)
-    ((name, metric),) = make_metrics(spec, DataScale(None)).items()
+    ((name, metric),) = make_metrics(spec, DimensionsAndTargetDeviation(None)).items()
     metric.update(torch.randn(N, 2, D), torch.arange(N))
     assert name == TaskName.RETRIEVAL
     assert list(metric.compute()) == [described.name for described in spec.description.metrics]

@@ -6,16 +6,16 @@ from dataclasses import astuple, replace
 
 import torch
 
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.norms.moment_collection import flatten_moments_to_tensors
 from bln_search.specs import parse_study
-from bln_search.specs.trial import make_boundary_trial_specs
+from bln_search.specs.trial import make_representative_trial_specs
 from bln_search.training import TrainingRun
-from bln_search.training.checkpoint import list_weights_and_buffers
+from bln_search.training.checkpoint import weights_and_buffers_by_name
 from bln_search.training.seeding import reproducible_torch
 from bln_search.training.state_file import decode_training_state, encode_training_state
-from bln_search.training.training_state import capture_training_state, restore_training_state
+from bln_search.training.training_state import collect_training_state, restore_training_state
 
 FINGERPRINT = {"trial": "of the test"}
 
@@ -25,13 +25,13 @@ class Interrupted(Exception):
 
 
 def make_trial(sections):
-    (trial,) = make_boundary_trial_specs(parse_study(f"name: x\nseeds: [3]\n{sections}"))[:1]
+    (trial,) = make_representative_trial_specs(parse_study(f"name: x\nseeds: [3]\n{sections}"))[:1]
     return trial
 
 
 def make_run(trial, examples, **options):
     """A new run of a trial on made-up data, as another process makes it."""
-    data = make_synthetic_data(trial.data, examples)
+    data = make_synthetic_prepared_data(trial.data, examples)
     network = build_initialized_network(trial, data)
     return TrainingRun.of_trial(network, data, trial, measures_running_loss=True, **options)
 
@@ -58,7 +58,7 @@ def train_until(trial, examples, step, content=None):
             nonlocal left
             left -= 1
             if left == 0:
-                contents.append(encode_training_state(capture_training_state(run), FINGERPRINT))
+                contents.append(encode_training_state(collect_training_state(run), FINGERPRINT))
                 raise Interrupted
 
         run.after_step = interrupt
@@ -76,7 +76,7 @@ def train_to_epoch(trial, examples, epoch):
         run = make_run(trial, examples)
         for record in run.train_epochs():
             if record.epoch == epoch:
-                return encode_training_state(capture_training_state(run), FINGERPRINT)
+                return encode_training_state(collect_training_state(run), FINGERPRINT)
     raise AssertionError("the run has fewer epochs")
 
 
@@ -106,9 +106,9 @@ def assert_equal_runs(run, expected):
         assert_equal_tensors(
             flatten_moments_to_tensors(run.result.moments[estimate]), flatten_moments_to_tensors(moments)
         )
-    assert_equal_tensors(list_weights_and_buffers(run.network), list_weights_and_buffers(expected.network))
+    assert_equal_tensors(weights_and_buffers_by_name(run.network), weights_and_buffers_by_name(expected.network))
     assert run.running_loss.mean == expected.running_loss.mean
-    tensors, numbers = ({**capture_training_state(one).tensors} for one in (run, expected))
+    tensors, numbers = ({**collect_training_state(one).tensors} for one in (run, expected))
     generators = {name for name in tensors if name.startswith("global generator")}
     assert_equal_tensors(
         *({name: value for name, value in one.items() if name not in generators} for one in (tensors, numbers))

@@ -11,16 +11,16 @@ from torch import nn
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.models import build_model
-from bln_search.models.analytic import set_input_moments
+from bln_search.models.analytic import set_ap2_input_moments
 from bln_search.norms import BLN, make_norm
 from bln_search.norms.analytic.layer import AP2
 from bln_search.training.checkpoint import (
-    copy_weights,
-    list_weights_and_buffers,
-    load_weights,
-    read_checkpoint,
+    clone_weights,
+    copy_weights_into_network,
+    read_checkpoint_weights_and_moments,
+    weights_and_buffers_by_name,
     write_checkpoint,
 )
 
@@ -34,13 +34,13 @@ def build_network():
 
 def test_weights_and_populations_are_restored_bit_for_bit(tmp_path):
     network = build_network()
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, torch.randn(5, 6, 4))}
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, torch.randn(5, 6, 4))}
     name, sha256 = write_checkpoint(
         FolderStore(tmp_path / "folder"), dict(network.named_parameters()), moments, {"seed": 1}
     )
-    weights, read_moments = read_checkpoint(FolderStore(tmp_path / "folder"), name, sha256)
+    weights, read_moments = read_checkpoint_weights_and_moments(FolderStore(tmp_path / "folder"), name, sha256)
     restored = nn.Sequential(nn.Linear(4, 3), BLN(3, semantics="reference"))
-    load_weights(restored, weights)
+    copy_weights_into_network(restored, weights)
     for original, parameter in zip(network.parameters(), restored.parameters(), strict=True):
         assert torch.equal(parameter, original)
     expected = moments[PopulationEstimate.FROZEN]["1"]
@@ -52,14 +52,14 @@ def test_a_damaged_or_missing_checkpoint_is_an_error(tmp_path):
     path = tmp_path / name
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(DataError, match=f"damaged: .* {sha256}"):
-        read_checkpoint(FolderStore(tmp_path), name, sha256)
+        read_checkpoint_weights_and_moments(FolderStore(tmp_path), name, sha256)
     with pytest.raises(DataError, match=f"{tmp_path}/none"):
-        read_checkpoint(FolderStore(tmp_path), "none", sha256)
+        read_checkpoint_weights_and_moments(FolderStore(tmp_path), "none", sha256)
 
 
 def test_weights_of_another_network_are_an_error():
     with pytest.raises(DataError, match="another network"):
-        load_weights(build_network(), {"x": torch.zeros(1)})
+        copy_weights_into_network(build_network(), {"x": torch.zeros(1)})
 
 
 class Shifted(nn.Module):
@@ -78,9 +78,9 @@ def test_weights_include_only_buffers_of_foreign_layers():
     network = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     running = {"0.running_mean", "0.running_var", "0.num_batches_tracked"}
     parameters = {name for name, _ in network.named_parameters()}
-    assert list_weights_and_buffers(network).keys() == parameters | running | {"2.shift"}
+    assert weights_and_buffers_by_name(network).keys() == parameters | running | {"2.shift"}
     network[3].register_buffer("own", torch.zeros(1))
-    assert "3.own" not in list_weights_and_buffers(network)
+    assert "3.own" not in weights_and_buffers_by_name(network)
 
 
 def test_moments_of_the_inputs_are_restored_in_their_shape(tmp_path):
@@ -88,9 +88,9 @@ def test_moments_of_the_inputs_are_restored_in_their_shape(tmp_path):
         build_model("mlp", (1, 2, 3), 3, partial(make_norm, "ap2"), seed=seed, options=AP2_OPTIONS) for seed in (0, 1)
     )
     mean, variance = torch.randn(1, 2, 3), torch.rand(1, 2, 3) + 1
-    set_input_moments(trained, mean, variance)
-    name, sha256 = write_checkpoint(FolderStore(tmp_path), list_weights_and_buffers(trained), {}, {})
-    load_weights(restored, read_checkpoint(FolderStore(tmp_path), name, sha256)[0])
+    set_ap2_input_moments(trained, mean, variance)
+    name, sha256 = write_checkpoint(FolderStore(tmp_path), weights_and_buffers_by_name(trained), {}, {})
+    copy_weights_into_network(restored, read_checkpoint_weights_and_moments(FolderStore(tmp_path), name, sha256)[0])
     first = next(module for module in restored.modules() if isinstance(module, AP2))
     assert torch.equal(first.input_mean, mean)
     assert torch.equal(first.input_variance, variance)
@@ -103,12 +103,12 @@ def test_torchs_running_statistics_are_restored(tmp_path):
     network = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
     for _ in range(3):
         network(torch.randn(10, 4) * 5 + 2)
-    weights = copy_weights(list_weights_and_buffers(network))
+    weights = clone_weights(weights_and_buffers_by_name(network))
     x = torch.randn(7, 4)
     expected = network.eval()(x)
     name, sha256 = write_checkpoint(FolderStore(tmp_path), weights, {}, {})
     network.train()(torch.randn(10, 4) * 50)
     restored = nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3), Shifted(), BLN(3))
-    load_weights(restored, read_checkpoint(FolderStore(tmp_path), name, sha256)[0])
+    copy_weights_into_network(restored, read_checkpoint_weights_and_moments(FolderStore(tmp_path), name, sha256)[0])
     assert torch.equal(restored.eval()(x), expected)
     assert restored[0].num_batches_tracked == 3

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.norms.fused import operators, torch_kernels
 from bln_search.norms.fused.layout import FusedLayout
@@ -48,7 +48,7 @@ def refused_waits():
 def train(trial, device, run_type=TrainingRun):
     """The validation loss of each epoch."""
     with reproducible_torch(0, threads=1):
-        data = make_synthetic_data(trial.data, 150, device)
+        data = make_synthetic_prepared_data(trial.data, 150, device)
         run = run_type.of_trial(build_initialized_network(trial, data).to(device), data, trial)
         return [record.validation_loss for record in run.train_epochs()]
 
@@ -96,7 +96,7 @@ def compute(x, grad, weight, bias, values, layout, terms):
         terms = dataclasses.replace(terms, history=dataclasses.replace(terms.history, values=values))
     numbers = layout.as_numbers, terms.as_numbers
     batch = operators.batch_statistics(x, terms.history.values, *numbers)
-    assert batch.shape == (len(torch_kernels.BatchRow), layout.channels)
+    assert batch.shape == (len(torch_kernels.BatchStatisticIndex), layout.channels)
     output, feature = operators.normalize(x, weight, bias, batch, *numbers)
     sums = operators.gradient_sums(grad, x, weight, batch, feature, *numbers)
     return batch, output, sums, operators.input_gradient(grad, x, weight, batch, feature, sums, *numbers)
@@ -106,9 +106,9 @@ def train_together(device, method="bln", model="lenet", *, records_steps):
     """The records of the epochs of three runs that are trained as one program."""
     trial = make_trial(method, "", model, data="cifar10" if model == "resnet8" else "mnist")
     with reproducible_torch(0, threads=1):
-        data = make_synthetic_data(trial.data, 400, device)
+        data = make_synthetic_prepared_data(trial.data, 400, device)
         runs = [TrainingRun.of_trial(build_initialized_network(trial, data).to(device), data, trial) for _ in range(3)]
-        trainings = [run.train_announced_epochs() for run in runs]
+        trainings = [run.train_epochs_announcing_each() for run in runs]
         stacked = StackedTraining(runs, records_steps=records_steps)
         for _ in range(2):
             for training in trainings:

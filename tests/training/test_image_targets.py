@@ -14,17 +14,17 @@ from bln_search.core.tasks import TaskName
 from bln_search.data.dataset import DataSet
 from bln_search.data.prepared import prepare_data_set
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.evaluation.one_pass import evaluate_rows
+from bln_search.evaluation.one_pass import evaluate_rows_per_example
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms import BN
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.specs import DataSpec
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.tasks.task import make_task
-from bln_search.tasks.task_metrics import DataScale, make_metrics
+from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
 from bln_search.training import train_in_place
 
 
@@ -51,18 +51,18 @@ def test_losses_are_means_over_the_pixels_of_an_example():
     assert result.epochs[-1].validation_loss < result.epochs[0].validation_loss
 
     row = InferenceRow(InferenceConfiguration("FF--"), None)
-    populations = compute_populations_of_layers(find_norms(network), {}, "bessel", per_slot=False)
+    populations = compute_populations_of_layers(get_norms_by_name(network), {}, "bessel", per_slot=False)
     inputs, targets = prepared.splits[Split.TEST]
-    (outcome,) = evaluate_rows(
+    (outcome,) = evaluate_rows_per_example(
         network.eval(), iter_mini_batches_with_fillers(inputs, targets, 4), [row], populations, score=task.score
     )
     with torch.no_grad(), use_row_in_all_layers(row, populations):
         outputs = torch.cat([network(batch) for batch in inputs.split(4)])
     np.testing.assert_allclose(outcome.losses, (outputs - targets).square().flatten(1).mean(1), rtol=1e-4)
 
-    metric = make_metrics(TaskSpec(name=TaskName.REGRESSION), DataScale(32, prepared.target_deviation))[
-        "mean_absolute_error"
-    ]
+    metric = make_metrics(
+        TaskSpec(name=TaskName.REGRESSION), DimensionsAndTargetDeviation(32, prepared.target_deviation)
+    )["mean_absolute_error"]
     metric.update(outputs, targets)
     deviation = prepared.target_deviation
     assert metric.compute() == pytest.approx(np.abs((outputs - targets).numpy() * deviation).mean(), rel=1e-6)

@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import DataError
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.specs import ArmSpec, TrainingSpec
 from bln_search.training import TrainingRun
-from bln_search.training.checkpoint import copy_weights, list_weights_and_buffers
+from bln_search.training.checkpoint import clone_weights, weights_and_buffers_by_name
 from tests.training.builders import build_network, epoch_figures, train_network
 
 
@@ -97,7 +97,7 @@ def test_mini_batches_of_one_train_without_a_nan(data):
     assert trained.diverged is None
     assert all(torch.isfinite(value).all() for value in trained.weights.values())
     assert all(math.isfinite(record.validation_loss) for record in trained.epochs)
-    assert all(str(layer.configuration) == "FFFF" for layer in find_norms(network).values())
+    assert all(str(layer.configuration) == "FFFF" for layer in get_norms_by_name(network).values())
 
 
 def test_a_mini_batch_larger_than_the_data_is_an_error(data):
@@ -120,7 +120,7 @@ def test_the_kept_epoch_keeps_its_running_statistics(data):
     )
     training_run = TrainingRun(network, data, TrainingSpec(epochs=4, learning_rate=0.5), ArmSpec(method="bln"), seed=0)
     weights_by_epoch = {
-        record.epoch: copy_weights(list_weights_and_buffers(network)) for record in training_run.train_epochs()
+        record.epoch: clone_weights(weights_and_buffers_by_name(network)) for record in training_run.train_epochs()
     }
     trained = training_run.result
     expected = weights_by_epoch[trained.kept_epoch]
@@ -140,12 +140,12 @@ def test_epochs_on_test_are_recorded_and_change_nothing_else(data, estimates):
     for name, value in trained.weights.items():
         assert torch.equal(value, plain.weights[name])
     assert {(record.test_loss, record.test_accuracy) for record in plain.epochs} == {(None, None)}
-    assert "test_loss" not in plain.epochs[0].metrics_and_seconds
+    assert "test_loss" not in plain.epochs[0].epoch_values_by_name
     inputs, targets = data.splits[Split.TEST]
     run = TrainingRun(network, data, TrainingSpec(), arm, seed=0, estimates=estimates)
     loss, accuracy = run._measure_loss_and_accuracy(trained.moments, Split.TEST)
     last = trained.epochs[-1]
-    assert (last.metrics_and_seconds["test_loss"], last.metrics_and_seconds["test_accuracy"]) == (loss, accuracy)
+    assert (last.epoch_values_by_name["test_loss"], last.epoch_values_by_name["test_accuracy"]) == (loss, accuracy)
     if not estimates:
         complete = len(inputs) // 25 * 25
         with torch.no_grad():

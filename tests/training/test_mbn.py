@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from bln_search.core.enums import PopulationEstimate
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.specs import ArmSpec, TrainingSpec
 from bln_search.training import train_in_place
 from tests.training.builders import build_network, epoch_figures, train_network
@@ -36,7 +36,7 @@ def test_the_schedule_sets_lambda_by_training_progress(data):
 
         def forward(self, x):
             if self.training:
-                lambdas.append(next(iter(find_norms(self).values())).lambda_)
+                lambdas.append(next(iter(get_norms_by_name(self).values())).lambda_)
             return self.inner(x)
 
     arm = ArmSpec(method="mbn", lambda_={0: 0.1, 0.5: 0.9})
@@ -61,5 +61,7 @@ def test_the_kept_epoch_keeps_its_own_memory(data):
     )
     assert torch.equal(kept_mean, shorter_mean)
     assert not torch.equal(kept_mean, last_mean)
-    present_memory = find_norms(network)["layers.3"].estimates_from_history()[PopulationEstimate.MEMORY]
+    present_memory = get_norms_by_name(network)["layers.3"].moments_by_estimate_from_history()[
+        PopulationEstimate.MEMORY
+    ]
     assert torch.equal(present_memory.batch.mean, shorter_mean)

@@ -9,9 +9,9 @@ from torch import nn
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ModelError
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.specs import ArmSpec, TrainingSpec
 from bln_search.training import train_in_place
 from tests.training.builders import build_network, train_network
@@ -24,7 +24,7 @@ def test_the_epoch_estimate_is_the_mean_over_its_steps(data):
     )
     inputs, _ = data.splits[Split.TRAIN]
     order = torch.randperm(len(inputs), generator=torch.Generator().manual_seed(0))
-    frozen = collect_frozen_moments(network, inputs[order].split(25))
+    frozen = collect_moments_with_frozen_weights(network, inputs[order].split(25))
     assert set(trained.moments) == {PopulationEstimate.EPOCH, PopulationEstimate.MOVING}
     for name, moments in trained.moments[PopulationEstimate.EPOCH].items():
         for part, expected in zip(moments.batch.as_tuple, frozen[name].batch.as_tuple, strict=True):
@@ -67,7 +67,7 @@ def test_a_double_forward_records_the_pass_after_the_step(data, method):
 
         def forward(self, x):
             if self.training:
-                passes.append((torch.is_grad_enabled(), next(iter(find_norms(self).values())).records_history))
+                passes.append((torch.is_grad_enabled(), next(iter(get_norms_by_name(self).values())).records_history))
             return self.inner(x)
 
     recording = Recording()

@@ -8,14 +8,14 @@ import pytest
 import torch
 
 from bln_search.core.errors import ModelError
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.execution.provenance import make_trial_provenance
 from bln_search.norms import Normalization
 from bln_search.norms.precision import read_precision_flags
 from bln_search.specs import parse_study
 from bln_search.specs.sections.precision import TrainingPrecision
-from bln_search.specs.trial import make_boundary_trial_specs
+from bln_search.specs.trial import make_representative_trial_specs
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
 from bln_search.training.step_precision import TrainingForward, use_training_precision
@@ -24,7 +24,7 @@ ON_GPU = ("cuda.matmul", "cudnn.conv", "cudnn.rnn")
 
 
 def make_trial(training="", method="bln", model="lenet"):
-    (trial,) = make_boundary_trial_specs(
+    (trial,) = make_representative_trial_specs(
         parse_study(f"""
 name: x
 data: {{name: mnist}}
@@ -40,7 +40,7 @@ seeds: [0]
 def train(trial, observe=lambda _run: None):
     """The losses of each epoch, and the network."""
     with reproducible_torch(0, threads=1):
-        data = make_synthetic_data(trial.data, 150)
+        data = make_synthetic_prepared_data(trial.data, 150)
         network = build_initialized_network(trial, data)
         run = TrainingRun.of_trial(network, data, trial)
         observe(run)

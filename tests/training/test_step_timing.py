@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.training.step_timing import Stopwatch
+from bln_search.training.step_timing import DeviceSynchronizedClock
 
 
 class GivenClock:
@@ -16,8 +16,8 @@ class GivenClock:
 
 
 def measure(end, *readings):
-    laps = Stopwatch(clock=GivenClock(0.0, *readings)).time_repetitions(end)
-    while laps.begin_repetition():
+    laps = DeviceSynchronizedClock(clock=GivenClock(0.0, *readings)).begin_timed_repetitions(end)
+    while laps.begin_repetition_unless_time_is_over():
         pass
     return laps.counted_seconds
 

@@ -7,10 +7,10 @@ import torch
 
 from bench.support.launches import CountLaunches, RefuseHostReads, SynchronizationError
 from bln_search.core.errors import ModelError
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.specs import parse_study
-from bln_search.specs.trial import make_boundary_trial_specs
+from bln_search.specs.trial import make_representative_trial_specs
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
 
@@ -26,7 +26,7 @@ class ObservedTraining(TrainingRun):
 
 
 def make_trial(method="bln", training="fused_norms: true", model="lenet", data="mnist"):
-    (trial,) = make_boundary_trial_specs(
+    (trial,) = make_representative_trial_specs(
         parse_study(f"""
 name: x
 data: {{name: {data}}}
@@ -42,7 +42,7 @@ seeds: [0]
 def train(trial, run_type=TrainingRun, examples=150):
     """The run after its last epoch."""
     with reproducible_torch(0, threads=1):
-        data = make_synthetic_data(trial.data, examples)
+        data = make_synthetic_prepared_data(trial.data, examples)
         run = run_type.of_trial(build_initialized_network(trial, data), data, trial)
         for _ in run.train_epochs():
             pass

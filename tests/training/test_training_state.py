@@ -174,7 +174,7 @@ def test_the_comparison_detects_a_generator_that_is_not_restored(uninterrupted, 
     name = "recurrent with dropout"
     trial = make_trial(RUNS[name])
     content = train_to_epoch(trial, EXAMPLES, 2)
-    monkeypatch.setattr("bln_search.training.training_state.restore_global_generators", lambda *_: None)
+    monkeypatch.setattr("bln_search.training.training_state.restore_global_generator_states", lambda *_: None)
     run, _ = resume(trial, EXAMPLES, content)
     with pytest.raises(AssertionError):
         assert_equal_runs(run, uninterrupted(name))

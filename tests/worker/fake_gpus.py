@@ -29,7 +29,7 @@ def cannot_be_used(connection, environment):
     """The same; the process on one GPU cannot use it."""
     if environment.device == BROKEN:
         error = RuntimeError("CUDA error: unknown error")
-        connection.send((None, worker_process.device_failed_from_error(BROKEN, error)))
+        connection.send((None, worker_process.make_device_failed_message(BROKEN, error)))
     else:
         works(connection, environment)
 

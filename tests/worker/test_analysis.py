@@ -20,7 +20,7 @@ from bln_search.specs import parse_study
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import open_and_upgrade_ledger
-from bln_search.worker.analysis import compute_analysis, get_or_compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis, get_or_compute_analysis
 from bln_search.worker.analysis.baseline_check import find_arms_not_beating_class_prior
 from bln_search.worker.loop import QueueWorker
 from bln_search.worker.probe_study import probe_networks_of_study
@@ -85,10 +85,10 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
         class_prior_baseline_warning(check),
         recommendation_text(analysis.recommendation),
     ]
-    without_data = compute_analysis(worker.ledger, untrained, None, save=False)
+    without_data = compute_and_store_analysis(worker.ledger, untrained, None, save=False)
     assert without_data.no_better_than_class_prior == check, "a stored result is kept where the data are missing"
     spec = worker.ledger.studies.get(untrained).spec
-    board = worker.ledger.results.rank_study(untrained, spec)
+    board = worker.ledger.results.rank_rows_of_study(untrained, spec)
     missing = spec.model_copy(update={"data": DataSpec(name="mnist", validation=100)})
     assert (
         find_arms_not_beating_class_prior(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path))
@@ -118,7 +118,7 @@ def test_every_requested_probe_is_stored(analysed):
 def test_probe_of_the_last_epoch_equals_the_checkpoint(analysed):
     """Where the last epoch was kept, its snapshot and the checkpoint are the same network."""
     worker, study_id = analysed
-    trials = {trial.seed: trial for trial in worker.ledger.trials.list_finished_trials(study_id)}
+    trials = {trial.seed: trial for trial in worker.ledger.trials.list_finished_full_trials(study_id)}
     probed = [probe for probe in worker.ledger.probes.list_probes(study_id) if probe.probe.key.batch_size == 10]
     compared = 0
     for seed, trial in trials.items():
@@ -170,11 +170,11 @@ def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
     def broken(*_args):
         raise ValueError("no")
 
-    monkeypatch.setattr("bln_search.worker.analysis.study_analysis.find_comparison_of_best_rows", broken)
-    assert compute_analysis(worker.ledger, study_id, None).reason == "ValueError: no"
+    monkeypatch.setattr("bln_search.worker.analysis.study_analysis.compare_best_ranked_rows", broken)
+    assert compute_and_store_analysis(worker.ledger, study_id, None).reason == "ValueError: no"
     assert worker.ledger.analyses.find_current_analysis(study_id).analysis.reason == "ValueError: no"
     monkeypatch.undo()
-    assert compute_analysis(worker.ledger, study_id, None).comparison is not None
+    assert compute_and_store_analysis(worker.ledger, study_id, None).comparison is not None
 
 
 @pytest.mark.slow

@@ -45,8 +45,8 @@ def loss(trial):
 
 def split_trials(ledger, study_id):
     trials = ledger.trials.list_trials(study_id)
-    return [trial for trial in trials if trial.is_search_trial], [
-        trial for trial in trials if not trial.is_search_trial
+    return [trial for trial in trials if trial.is_search_phase_trial], [
+        trial for trial in trials if not trial.is_search_phase_trial
     ]
 
 
@@ -78,9 +78,9 @@ def test_every_sampler_is_followed_by_the_training_of_its_best_points(ledger, sa
     check_complete(ledger, study_id)
     assert ledger.studies.get(study_id).num_trials_with_result == 16
     assert all(
-        trial.parameters.keys() <= {RATE, "arm.momentum"} for trial in ledger.trials.list_finished_trials(study_id)
+        trial.parameters.keys() <= {RATE, "arm.momentum"} for trial in ledger.trials.list_finished_full_trials(study_id)
     )
-    assert len(ledger.trials.list_finished_trials(study_id)) == 6
+    assert len(ledger.trials.list_finished_full_trials(study_id)) == 6
 
 
 @pytest.mark.parametrize("sampler", ["brent", "tpe", "grid"])
@@ -109,7 +109,7 @@ def test_best_point_of_an_arm_is_trained_while_another_arm_searches(ledger):
     executor = ObjectiveExecutor(loss, parallel=2)
     executor.choose = lambda live: min(range(len(live)), key=lambda number: live[number].trial.arm.label != "bn")
     run_study(ledger, study_id, executor, RecordingWatcher())
-    order = [(task.trial.arm.label, task.trial.is_search_trial) for task in executor.tasks]
+    order = [(task.trial.arm.label, task.trial.is_search_phase_trial) for task in executor.tasks]
     assert order == [("bn", True), ("bln", True), *[("bn", True)] * 4, *[("bn", False)] * 3, *order[9:]]
     check_complete(ledger, study_id)
 
@@ -118,8 +118,8 @@ def test_only_search_trials_are_pruned_and_measured(ledger):
     study_id = ledger.studies.store_study_once(study("tpe", "epochs: 3, pruner: median"))
     executor = ObjectiveExecutor(loss)
     run_study(ledger, study_id, executor, RecordingWatcher())
-    assert {task.trial.is_search_trial: task.prunable for task in executor.tasks} == {True: True, False: False}
-    assert {task.measured for task in executor.tasks if task.trial.is_search_trial} == {("loss",)}
+    assert {task.trial.is_search_phase_trial: task.prunable for task in executor.tasks} == {True: True, False: False}
+    assert {task.measured for task in executor.tasks if task.trial.is_search_phase_trial} == {("loss",)}
 
 
 def test_diverged_points_are_not_trained_and_an_arm_without_a_value_ends(ledger):
@@ -134,7 +134,9 @@ def test_diverged_points_are_not_trained_and_an_arm_without_a_value_ends(ledger)
     events = [event for event in ledger.events.list_events(study_id, 0, 5000) if event.kind == "search_ended"]
     assert [event.data["arm"] for event in events] == ["bn"]
     assert "no best point" in events[0].data["reason"]
-    ledger.studies.record_incomplete_search(study_id, "bn", events[0].data["reason"])  # as a further run does
+    ledger.studies.record_arm_search_with_too_few_points(
+        study_id, "bn", events[0].data["reason"]
+    )  # as a further run does
     assert [event for event in ledger.events.list_events(study_id, 0, 5000) if event.kind == "search_ended"] == events
 
 
@@ -145,7 +147,7 @@ def test_failed_search_trial_fails_the_study_until_it_has_a_result(ledger, sampl
     broken = []
 
     def failing(trial):
-        if trial.arm.label == "bn" and trial.is_search_trial and not broken:
+        if trial.arm.label == "bn" and trial.is_search_phase_trial and not broken:
             broken.append(trial.key)
         return TaskFailed(FailureClass.USER_ERROR, "broken") if trial.key in broken else loss(trial)
 
@@ -181,18 +183,18 @@ def test_real_search_ranks_only_the_full_trainings(ledger, environment, objectiv
     searched, final = split_trials(ledger, study_id)
     assert Counter(trial.state for trial in searched + final) == {TrialState.FINISHED: 16}
     spec = ledger.studies.get(study_id).spec
-    board = ledger.results.rank_study(study_id, spec)
+    board = ledger.results.rank_rows_of_study(study_id, spec)
     assert {row.seeds for row in board.rows if row.rank is not None} == {3}
     assert {row.point for row in board.rows} == {trial.point_json for trial in final}
     values = {
         trials[0].key: trials[0].objective_value(Objective(objective))
-        for trials in ledger.trials.list_sampled_trials_by_point(study_id)
-        if trials[0].trial.is_search_trial
+        for trials in ledger.trials.list_sampled_trials_grouped_by_point(study_id)
+        if trials[0].trial.is_search_phase_trial
     }
     assert len(values) == 10
     for arm in ("bn", "bln"):
         best = min((trial for trial in searched if trial.arm == arm), key=lambda trial: values[trial.key])
         assert {trial.spec.training for trial in final if trial.arm == arm} == {best.spec.training}
-    curves = ledger.listing.list_learning_curve_page(study_id, PageRequest(100, "position"), {})
-    assert {len(curve.epochs) for curve in curves if curve.trial.is_search_trial} == {2}
-    assert {len(curve.epochs) for curve in curves if not curve.trial.is_search_trial} == {6}
+    curves = ledger.listing.list_learning_curve_page_plus_one(study_id, PageRequest(100, "position"), {})
+    assert {len(curve.epochs) for curve in curves if curve.trial.is_search_phase_trial} == {2}
+    assert {len(curve.epochs) for curve in curves if not curve.trial.is_search_phase_trial} == {6}

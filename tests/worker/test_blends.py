@@ -13,20 +13,20 @@ from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.states import EvaluationState, StudyState
 from bln_search.execution import trial_evaluation
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
-    choose_reevaluation_conditions,
+    choose_reevaluation_environment,
     compare_evaluations,
     reevaluate_trial,
 )
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.ranking.selection.recommendation import recommend_row
-from bln_search.specs import list_planned_rows, parse_study
+from bln_search.specs import list_planned_configurations_and_estimates, parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.in_process_executor import InProcessExecutor
 from tests.support.watchers import RecordingWatcher
 
@@ -79,9 +79,11 @@ def test_rows_equal_those_of_the_python_api_on_the_checkpoint(finished, arm):
     ledger, study_id, environment = finished
     trial = next(trial for trial in ledger.trials.list_trials(study_id) if trial.arm == arm)
     stored = {
-        item.key: item for item in ledger.results.list_evaluations_of_trial(trial.id) if item.key.has_no_condition
+        item.key: item
+        for item in ledger.results.list_trial_evaluations_with_outcomes(trial.id)
+        if item.key.has_no_condition
     }
-    with load_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
+    with use_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
         ranked = evaluate(loaded)
     assert ranked.outcomes.keys() == stored.keys()
     for key, outcomes in ranked.outcomes.items():
@@ -92,7 +94,7 @@ def test_rows_equal_those_of_the_python_api_on_the_checkpoint(finished, arm):
 def test_blends_share_the_pass_of_the_other_rows(finished, monkeypatch):
     ledger, study_id, environment = finished
     trial = ledger.trials.list_trials(study_id)[0]
-    with load_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
+    with use_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
         rows_of_passes = []
         evaluate_split = trial_evaluation.evaluate_split
 
@@ -109,7 +111,7 @@ def test_blends_share_the_pass_of_the_other_rows(finished, monkeypatch):
 
 def test_every_condition_has_the_blended_rows(finished):
     ledger, study_id, _ = finished
-    board = ledger.results.rank_study(study_id, SPEC)
+    board = ledger.results.rank_rows_of_study(study_id, SPEC)
     blended = [row for row in board.rows if row.configuration.uses_blend]
     assert len(blended) == 2 * 2 * (3 + 15)
     assert all(row.rank is not None and row.seeds == 2 for row in blended)
@@ -119,7 +121,7 @@ def test_every_condition_has_the_blended_rows(finished):
 def test_weights_that_are_equal_at_a_batch_size_share_a_rank(finished):
     ledger, study_id, _ = finished
     ranks = {}
-    for row in ledger.results.rank_study(study_id, SPEC).rows:
+    for row in ledger.results.rank_rows_of_study(study_id, SPEC).rows:
         if row.configuration.uses_blend:
             ranks.setdefault((row.arm, row.configuration, row.batch_size), set()).add(row.rank)
     assert {len(values) for (_, _, size), values in ranks.items() if size == 16} == {1}  # 16/(16 + 16) is 0.5
@@ -129,9 +131,9 @@ def test_weights_that_are_equal_at_a_batch_size_share_a_rank(finished):
 def test_evaluation_from_the_checkpoint_is_identical(finished):
     ledger, study_id, environment = finished
     trial = ledger.trials.list_trials(study_id)[0]
-    stored = ledger.results.list_evaluations_of_trial(trial.id)
+    stored = ledger.results.list_trial_evaluations_with_outcomes(trial.id)
     repeated = reevaluate_trial(
-        trial.spec, trial.checkpoint, environment, choose_reevaluation_conditions(trial.checkpoint)
+        trial.spec, trial.checkpoint, environment, choose_reevaluation_environment(trial.checkpoint)
     )
     verdicts = {item.verdict for item in compare_evaluations(stored, repeated, same_conditions=True)}
     assert verdicts == {ReproductionVerdict.IDENTICAL}
@@ -146,7 +148,7 @@ def test_interrupted_study_evaluates_blends_from_its_checkpoints(tmp_path):
     class StoppedExecutor(InProcessExecutor):
         def run(self, next_task, report, pulse, trials=1):
             task = next_task()
-            for record in run_trial_task(task, environment, lambda message: report(task, message)):
+            for record in iter_epochs_of_trial_task(task, environment, lambda message: report(task, message)):
                 if record is None:  # trained, not evaluated
                     raise KeyboardInterrupt
 
@@ -156,16 +158,16 @@ def test_interrupted_study_evaluates_blends_from_its_checkpoints(tmp_path):
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE
     assert executor.evaluated_from_checkpoint == 1
     for trial in ledger.trials.list_trials(study_id):
-        evaluations = ledger.results.list_evaluations_of_trial(trial.id)
+        evaluations = ledger.results.list_trial_evaluations_with_outcomes(trial.id)
         rows = {(item.key.configuration, item.key.estimate) for item in evaluations}
-        assert rows == set(list_planned_rows(trial.spec))
+        assert rows == set(list_planned_configurations_and_estimates(trial.spec))
         assert all(item.state is EvaluationState.MEASURED for item in evaluations)
     ledger.close()
 
 
 def test_statistics_treat_blends_as_rows_that_depend_on_the_mini_batch(finished):
     ledger, study_id, environment = finished
-    analysis = compute_analysis(ledger, study_id, environment)
+    analysis = compute_and_store_analysis(ledger, study_id, environment)
     assert analysis.reason is None
     blended = [row for row in analysis.comparison.rows if parse_estimate_label(row.estimate or "frozen")[1] is not None]
     assert blended

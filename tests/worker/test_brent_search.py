@@ -55,7 +55,7 @@ def scipy_points(arm, count=8):
 
 
 def stored_points(ledger, study_id, arm):
-    points = ledger.trials.list_sampled_trials_by_point(study_id)
+    points = ledger.trials.list_sampled_trials_grouped_by_point(study_id)
     return [point[0].parameters["training.learning_rate"] for point in points if point[0].trial.arm == arm]
 
 
@@ -118,7 +118,7 @@ def test_search_ends_at_the_tolerance_with_fewer_points(ledger):
 def test_rates_of_real_trainings_are_searched_by_their_running_training_loss(ledger, environment):
     study_id = ledger.studies.store_study_once(study("objectives: [running_training_loss]"))
     assert run_study(ledger, study_id, LocalExecutor(environment, 2), RecordingWatcher()) is StudyState.COMPLETE
-    points = ledger.trials.list_sampled_trials_by_point(study_id)
+    points = ledger.trials.list_sampled_trials_grouped_by_point(study_id)
     assert len(points) == 16
     for trials in points:
         for trial in trials:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from bln_search.core.states import FailureClass
 from bln_search.execution.messages import TaskFailed
-from bln_search.worker.claimed_trials import ClaimedTrials
+from bln_search.worker.claimed_trials import TrialClaimBuffer
 from bln_search.worker.waiting_trials import WaitingTrials
 
 
@@ -15,7 +15,7 @@ class Claims:
     def __init__(self, trials, parallel):
         self.waiting, self.batches, self.numbers = WaitingTrials(), [], itertools.count(1)
         self.waiting.add_trials(SimpleNamespace(id=number) for number in range(trials))
-        self.trials = ClaimedTrials(self.waiting, self.claim, lambda: parallel)
+        self.trials = TrialClaimBuffer(self.waiting, self.claim, lambda: parallel)
         self.running = []
 
     def claim(self, trial_ids):
@@ -32,7 +32,7 @@ class Claims:
         for _ in range(count):
             self.running.pop(0)
             self.trials.note_end()
-        self.trials.note_tick()
+        self.trials.note_no_more_trials_can_start()
 
 
 def test_executor_that_fills_up_claims_twice_as_many_each_time_up_to_its_size():
@@ -87,7 +87,7 @@ def test_attempts_that_saved_their_training_do_not_count():
     lost = TaskFailed(FailureClass.INFRASTRUCTURE, "killed")
     again = []
     for has_saved in (True, False, True, True, False, False, False):
-        waiting.count_attempt(1)
+        waiting.note_attempt_start(1)
         if has_saved:
             waiting.note_progress(1)
         again.append(waiting.decide_retry(1, task, lost, is_evaluating=False).again)

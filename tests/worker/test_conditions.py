@@ -11,7 +11,7 @@ from bln_search.core.enums import Split
 from bln_search.core.states import StudyState
 from bln_search.data.corruptions import corrupt_images
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import load_study
 from bln_search.worker import run_study
@@ -51,11 +51,11 @@ def test_study_with_conditions_from_its_file_to_its_table(ledger, environment):
     study = shortened(load_study(ROOT / "studies" / "shift_digits.yaml"))
     study_id = ledger.studies.store_study_once(study)
     assert run_study(ledger, study_id, InProcessExecutor(environment), RecordingWatcher()) is StudyState.COMPLETE
-    board = ledger.results.rank_study(study_id, study)
+    board = ledger.results.rank_rows_of_study(study_id, study)
     assert board.condition_names == ("gaussian_noise-3", "dim")
     losses = {}
     for trial in ledger.trials.list_trials(study_id):
-        with load_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
+        with use_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
             for row in loaded.planned_inference_rows[::3]:
                 for condition in study.evaluation.conditions:
                     for batch_size in trial.spec.inference_batch_sizes:

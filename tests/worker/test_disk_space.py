@@ -47,7 +47,7 @@ class Disk:
         self.settings = self.settings.model_copy(update={"free_bytes": 0})
 
     def find_problem(self):
-        return find_disk_space_problem(self.settings.result_folders, self.settings.free_bytes)
+        return find_disk_space_problem(self.settings.output_folders, self.settings.free_bytes)
 
 
 @pytest.fixture
@@ -117,10 +117,10 @@ def test_unknown_disk_space_is_a_problem_without_a_password(tmp_path, monkeypatc
     """A shared folder that does not answer for a moment makes no study fail, nor does a password that is not there."""
     url, missing = "postgresql+psycopg://me@host/name", tmp_path / "none"
     settings = Settings(home=tmp_path, database=url, database_password_file=missing, free_bytes=0)
-    assert find_disk_space_problem(settings.result_folders, settings.free_bytes) is None
+    assert find_disk_space_problem(settings.output_folders, settings.free_bytes) is None
 
     def stale(_folder):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setattr(core_disk, "measure_disk_usage", stale)
-    assert "(Stale file handle)" in find_disk_space_problem(settings.result_folders, settings.free_bytes)
+    assert "(Stale file handle)" in find_disk_space_problem(settings.output_folders, settings.free_bytes)

@@ -10,8 +10,8 @@ import bln_search
 from bln_search.core.errors import DataError
 from bln_search.core.states import StudyState
 from bln_search.specs.sections.evaluation import ProbesSpec
-from bln_search.specs.sections.layer_search import LayersSpec
-from bln_search.storage.results.external_results import decode_and_check_results
+from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.storage.results.external_results import decode_results_and_list_problems
 from bln_search.worker.layer_search import search_layers_of_study
 from bln_search.worker.probe_study import probe_networks_of_study
 from tests.support.external_results import submit
@@ -27,11 +27,11 @@ def test_analysis_equals_the_table_in_python(worker):
     networks = [converted(seed) for seed in range(3)]
     ranked = bln_search.evaluate_configurations(networks, data(200, 1), data(120, 2, shift=1.0))
     results = ranked.to_external_results("own")
-    checked = decode_and_check_results(results)
+    checked = decode_results_and_list_problems(results)
     study = results.make_study_spec(checked.sha256)
     study_id = worker.ledger.external.submit_complete_study(study, checked.evaluations, "ada").study_id
     worker.run_until_stopped(once=True)
-    board = worker.ledger.results.rank_study(study_id, worker.ledger.studies.get(study_id).spec)
+    board = worker.ledger.results.rank_rows_of_study(study_id, worker.ledger.studies.get(study_id).spec)
     assert [(row.rank, row.key, row.seeds) for row in board.rows] == [
         (row.rank, row.key, row.seeds) for row in ranked.board.rows
     ]
@@ -58,7 +58,7 @@ def test_baseline_is_that_of_the_submitted_classes(worker):
     ranked = bln_search.evaluate_configurations(untrained, data(200, 1), data(120, 2))
     assert ranked.baseline_warning is not None
     results = ranked.to_external_results("own")
-    checked = decode_and_check_results(results)
+    checked = decode_results_and_list_problems(results)
     study_id = worker.ledger.external.submit_complete_study(
         results.make_study_spec(checked.sha256), checked.evaluations, "ada"
     ).study_id
@@ -70,6 +70,6 @@ def test_baseline_is_that_of_the_submitted_classes(worker):
 def test_work_that_needs_networks_is_one_clear_error(ledger, environment):
     study_id = submit(ledger).study_id
     with pytest.raises(DataError, match="has external results"):
-        search_layers_of_study(ledger, study_id, environment, LayersSpec(), lambda _line: None)
+        search_layers_of_study(ledger, study_id, environment, LayerSearchSpec(), lambda _line: None)
     with pytest.raises(DataError, match="has external results"):
         probe_networks_of_study(ledger, study_id, environment, ProbesSpec(batch_sizes=(1,)), lambda _line: None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.errors import DataUnavailableError
+from bln_search.core.errors import DataUnavailableOnMachineError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.evaluation.chunking import MEMORY_LIMIT
@@ -111,7 +111,7 @@ def test_missing_data_fails_no_trial(ledger):
     """It fails at once, and so would be handed every trial there is."""
     study_id = ledger.studies.store_study_once(small_study())
     absent = TaskFailed(FailureClass.INFRASTRUCTURE, "on node7: train.bin is not in /data", data_missing=True)
-    with pytest.raises(DataUnavailableError, match=r"on node7: train\.bin is not in /data"):
+    with pytest.raises(DataUnavailableOnMachineError, match=r"on node7: train\.bin is not in /data"):
         run_study(ledger, study_id, ScriptedExecutor(TrainingDiverged("scripted"), absent), RecordingWatcher())
     assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED
     assert ledger.studies.get(study_id).trials == {TrialState.DIVERGED: 1, TrialState.WAITING: 1}

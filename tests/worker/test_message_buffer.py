@@ -53,7 +53,7 @@ def test_all_messages_are_written_in_one_transaction_and_shown_in_their_order():
     assert recorder.transactions == [[1, 1, 2]]
     assert recorder.shown == ["epoch 1", "end 1", "progress 2", "epoch 2"]
     assert not buffer
-    assert not buffer.has_results
+    assert not buffer.has_reports_besides_epochs
 
 
 def test_reports_of_other_attempts_are_written_when_one_is_refused():

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.errors import ClusterError, DataUnavailableError
+from bln_search.core.errors import ClusterError, DataUnavailableOnMachineError
 from bln_search.core.records import FUSED_EPOCHS
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
@@ -142,7 +142,7 @@ def test_missing_data_on_a_node_fails_no_trial(executor, ledger):
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("name: digits", "name: cifar10"))
     study_id = ledger.studies.store_study_once(spec)
     said = rf"on {re.escape(socket.gethostname())}: data_batch_1\.bin .* --data"
-    with pytest.raises(DataUnavailableError, match=said):
+    with pytest.raises(DataUnavailableOnMachineError, match=said):
         run_study(ledger, study_id, executor, RecordingWatcher())
     assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED
     assert ledger.studies.get(study_id).trials == {TrialState.WAITING: 2}

@@ -81,7 +81,7 @@ def test_point_that_changes_the_method_keeps_the_arm_label(ledger):
     second_executor = ScriptedExecutor()
     assert run_study(ledger, study_id, second_executor, RecordingWatcher()) is StudyState.COMPLETE
     assert second_executor.tasks == []
-    assert len(ledger.trials.list_sampled_trials_by_point(study_id)) == 6
+    assert len(ledger.trials.list_sampled_trials_grouped_by_point(study_id)) == 6
 
 
 def test_remaining_points_are_enumerated_in_small_spaces_only(ledger, monkeypatch):

@@ -35,7 +35,7 @@ def study(search="pruner: none", **replacements):
 
 
 def optuna_trials(ledger):
-    storage = optuna.storages.RDBStorage(ledger.make_optuna_storage_url())
+    storage = optuna.storages.RDBStorage(ledger.prepare_optuna_storage_url())
     (name,) = optuna.study.get_all_study_names(storage)
     trials = optuna.load_study(study_name=name, storage=storage).trials
     storage.remove_session()
@@ -51,7 +51,7 @@ def test_every_point_is_in_ledger_and_optuna(ledger, environment):
     assert watcher.trials == 8
     trials = optuna_trials(ledger)
     assert [trial.state.name for trial in trials] == ["COMPLETE"] * 8
-    records = {sampled.key: sampled for (sampled,) in ledger.trials.list_sampled_trials_by_point(study_id)}
+    records = {sampled.key: sampled for (sampled,) in ledger.trials.list_sampled_trials_grouped_by_point(study_id)}
     assert {trial.user_attrs["cell"]: trial.value for trial in trials} == {
         key: sampled.trial.checkpoint.validation_loss for key, sampled in records.items()
     }

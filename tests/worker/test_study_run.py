@@ -73,7 +73,7 @@ def test_killed_process_is_replaced_and_its_trial_retried(ledger, environment):
 @pytest.mark.slow
 def test_network_with_a_damaged_file_is_trained_again(ledger, environment):
     study_id = ledger.studies.store_study_once(small_study())
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     environment.checkpoints.path.mkdir()
     environment.checkpoints.path.joinpath("x").write_bytes(b"broken")

@@ -75,7 +75,7 @@ def test_the_file_is_removed_when_training_has_ended(ledger, store):
 
 def test_the_file_of_an_earlier_run_is_removed_after_its_trial_resumed(ledger, store):
     study_id = ledger.studies.store_study_once(small_study())
-    files = [training_state_file_name(study_id, trial.key) for trial in ledger.trials.list_open_trials(study_id)]
+    files = [training_state_file_name(study_id, trial.key) for trial in ledger.trials.list_claimable_trials(study_id)]
     for file in files:
         store.write(file, b"state")
     state, _ = run(ledger, study_id, store, (TrainingResumed((EPOCH,)), *DONE), (TrainingResumed(()), *DONE))

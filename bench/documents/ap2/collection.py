@@ -34,14 +34,14 @@ def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
     study = finished_study(ledger, name)
     if study is None:
         return None
-    curves = ledger.listing.list_learning_curve_page(study.id, PageRequest(MAX_CURVES, "position"), {})
+    curves = ledger.listing.list_learning_curve_page_plus_one(study.id, PageRequest(MAX_CURVES, "position"), {})
     rows = _rows_by_trial(ledger, study)
-    points = [trial for point in ledger.trials.list_sampled_trials_by_point(study.id) for trial in point]
+    points = [trial for point in ledger.trials.list_sampled_trials_grouped_by_point(study.id) for trial in point]
     arms = {}
     for arm in study.spec.arms:
         members = [curve for curve in curves if curve.trial.arm == arm.label]
-        full = [curve for curve in members if not curve.trial.is_search_trial]
-        searched = [record for record in points if record.trial.arm == arm.label and record.trial.is_search_trial]
+        full = [curve for curve in members if not curve.trial.is_search_phase_trial]
+        searched = [record for record in points if record.trial.arm == arm.label and record.trial.is_search_phase_trial]
         arms[arm.label] = _collect_arm(full, searched, rows)
     return {"spec": study.spec.model_dump(mode="json"), "arms": {arm: value for arm, value in arms.items() if value}}
 

@@ -38,9 +38,9 @@ def collect_decay(ledger: Ledger, name: str) -> dict[str, Any] | None:
     study = finished_study(ledger, name)
     if study is None:
         return None
-    geometries = ledger.results.read_layer_geometries_by_network(study.id)
+    geometries = ledger.results.read_layer_geometries_by_arm_and_point(study.id)
     runs: dict[str, dict[str, Any]] = {}
-    for curve in ledger.listing.list_learning_curve_page(study.id, PageRequest(MAX_CURVES, "position"), {}):
+    for curve in ledger.listing.list_learning_curve_page_plus_one(study.id, PageRequest(MAX_CURVES, "position"), {}):
         trial, point = curve.trial, (curve.trial.parameters or {})["training"]
         run = runs.setdefault(
             run_name(trial.arm, point["optimizer"], has_decay=point["weight_decay"] > 0),
@@ -49,7 +49,7 @@ def collect_decay(ledger: Ledger, name: str) -> dict[str, Any] | None:
         records = geometries[trial.arm, trial.point_json][trial.seed]
         run["norms"].append([record.weight_norm for record in records if record.layer == records[0].layer])
         run["curves"].append(curve.epochs)
-        for evaluation in ledger.results.list_evaluations_of_trial(trial.id):
+        for evaluation in ledger.results.list_trial_evaluations_with_outcomes(trial.id):
             key = evaluation.key
             if f"{key.configuration} {key.estimate or '-'}" == OWN_ROWS[trial.arm]:
                 values = [evaluation.loss, evaluation.accuracy]

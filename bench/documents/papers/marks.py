@@ -10,7 +10,7 @@ from bln_search.ranking.statistics.intervals import (
     ALPHA,
     adjust_p_values_by_holm,
     mean_with_t_interval,
-    paired_t_test_p_value,
+    paired_t_test_p_value_of_differences,
 )
 
 
@@ -84,7 +84,9 @@ def adjusted_p_values(claims: Sequence[Claim]) -> dict[Comparison, float]:
             by_study.setdefault(comparison.study, []).append(comparison)
     adjusted: dict[Comparison, float] = {}
     for family in by_study.values():
-        p_values = [1.0 if (p := paired_t_test_p_value(member.differences)) is None else p for member in family]
+        p_values = [
+            1.0 if (p := paired_t_test_p_value_of_differences(member.differences)) is None else p for member in family
+        ]
         adjusted.update(zip(family, adjust_p_values_by_holm(p_values), strict=True))
     return adjusted
 

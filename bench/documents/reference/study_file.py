@@ -37,7 +37,7 @@ _LINKS = {
     "InitializationSpec": "[`initialization`](#initialization)",
     "IntDimension": "[dimensions](#space)",
     "JsonValue": "any values",
-    "LayersSpec": "[`layers`](#layers)",
+    "LayerSearchSpec": "[`layers`](#layers)",
     "ModelSpec": "[`model`](#model)",
     "ProbesSpec": "[`probes`](#probes)",
     "Ramp": "[schedule](#schedules)",

@@ -98,4 +98,4 @@ def draw_images(data: DataSet, sizes: Sizes, seed: int, device: str = "cpu") -> 
     count = sizes.training + sizes.population + sizes.validation
     indices = np.random.default_rng(seed).permutation(len(data.train_inputs))[:count]
     images = (data.train_inputs[indices] / data.scale).astype(np.float32)
-    return ShiftedImages(sizes, images, data.train_classes[indices], indices, device)
+    return ShiftedImages(sizes, images, data.train_class_indices[indices], indices, device)

@@ -20,7 +20,7 @@ from bench.support.zoo.survey_subjects import Surveyed
 from bln_search.api.convert import convert
 from bln_search.api.evaluate import evaluate_configurations
 from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ModelError
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 
 BATCH_SIZE, BATCHES = 4, 2
 """Mini-batch size, and number of mini-batches for training and for validation."""
@@ -69,7 +69,7 @@ def survey_conversion(subject: Surveyed) -> dict[str, Any]:
         except ModelError as error:
             status = "refused" if "; it has" in str(error) else "no normalization layer"
             return {**size, "status": status, "reason": str(error)}
-    counts = Counter(layer.method.value.upper() for layer in find_norms(converted).values())
+    counts = Counter(layer.method.value.upper() for layer in get_norms_by_name(converted).values())
     layers = " + ".join(f"{count} {method}" for method, count in sorted(counts.items()))
     kept = next((message for message in messages if message.startswith(KEPT)), None)
     return {**size, "status": "partly converted" if kept else "converted", "layers": layers, "reason": kept}

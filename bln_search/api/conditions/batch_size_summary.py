@@ -11,13 +11,13 @@ from bln_search.api.ranked.figures import make_plotly_figure
 from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record
 from bln_search.ranking.selection.condition_criteria import Criterion
-from bln_search.reports.charts.ranked_rows import values_by_batch_size_chart
+from bln_search.reports.charts.ranked_rows import criterion_values_by_batch_size_chart
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 
 
 @dataclass(frozen=True, repr=False)
-class RecommendationsByBatchSize(RecordTable):
+class RecommendationsByBatchSizeAndCriterion(RecordTable):
     """One recommendation for each mini-batch size and criterion; printing it prints a table.
 
     Attributes:
@@ -67,7 +67,9 @@ class RecommendationsByBatchSize(RecordTable):
             "as is": [item.as_is for item in items],
         }
         shown = {name: line for name, line in values.items() if any(value is not None for value in line)}
-        return make_plotly_figure(values_by_batch_size_chart(list(dict.fromkeys(self.batch_sizes)), shown, over))
+        return make_plotly_figure(
+            criterion_values_by_batch_size_chart(list(dict.fromkeys(self.batch_sizes)), shown, over)
+        )
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(set(self.batch_sizes))} mini-batch sizes>"

@@ -17,7 +17,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
-from bln_search.ranking.paired.condition_selection import SelectedRow, select_row_over_conditions
+from bln_search.ranking.paired.condition_selection import RowSelectedOverConditions, select_row_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.ranking.selection.recommendation import is_deterministic_configuration
 from bln_search.reports.sentences.leaderboard import format_sentence
@@ -54,7 +54,7 @@ class RecommendationOverConditions:
     value: float
     excess: float
     lowest: RankedConfiguration
-    selection: SelectedRow | None
+    selection: RowSelectedOverConditions | None
     alternative: RankedConfiguration | None
     alternative_cost: float
     as_is: float | None
@@ -164,7 +164,9 @@ def _candidate_row_indices(rows: RowsOverConditions, order: list[int]) -> list[i
     return [*candidates[: MAX_COMPARED_ROWS - len(further)], *further]
 
 
-def _find_selected_row(rows: RowsOverConditions, criterion: Criterion, candidates: list[int]) -> SelectedRow | None:
+def _find_selected_row(
+    rows: RowsOverConditions, criterion: Criterion, candidates: list[int]
+) -> RowSelectedOverConditions | None:
     """None where rows cannot be compared."""
     keys = [rows.keys[row] for row in candidates]
     outcome_tables = rows.find_outcome_tables_per_condition(keys)
@@ -175,7 +177,7 @@ def _find_selected_row(rows: RowsOverConditions, criterion: Criterion, candidate
         outcome_tables,
         criterion,
         independent=[_is_row_batch_independent(key, per_slot=per_slot) for key in keys],
-        computed=[key.configuration.num_computed_statistics for key in keys],
+        computed=[key.configuration.num_statistics_from_mini_batch for key in keys],
         current=keys.index(rows.as_is_row_key) if rows.as_is_row_key in keys else None,
     )
 
@@ -185,7 +187,11 @@ def _is_row_batch_independent(key: RowKey, *, per_slot: bool) -> bool:
 
 
 def _build_recommendation(
-    rows: RowsOverConditions, over: str, index: int, values: NDArray[np.float64], selection: SelectedRow | None
+    rows: RowsOverConditions,
+    over: str,
+    index: int,
+    values: NDArray[np.float64],
+    selection: RowSelectedOverConditions | None,
 ) -> RecommendationOverConditions:
     tables = rows.tables
     first = next(iter(tables.values()))
@@ -230,7 +236,7 @@ def _row_with_mean_metrics(rows: RowsOverConditions, over: str, index: int, plac
     row = replace(
         members[0], rank=place, metrics={split: _mean_metrics_over_conditions(members, split) for split in splits}
     )
-    configured = tables[names[0]].attach_populations_to_row(row)
+    configured = tables[names[0]].make_ranked_configuration(row)
     return replace(configured, batch_sizes=rows.batch_sizes[key])
 
 

@@ -15,7 +15,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.condition_comparison import ConditionComparison, compare_rows_over_conditions
+from bln_search.ranking.paired.condition_comparison import RowComparisonOverConditions, compare_rows_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion, criterion_value_by_row
 
 Tables = Mapping[str, RankedConfigurations]
@@ -66,7 +66,7 @@ class RowsOverConditions:
         return next((key for key in self.keys if (key.configuration, key.estimate) == row), None)
 
     @cached_property
-    def comparison_of_first_rows(self) -> ConditionComparison | None:
+    def comparison_of_first_rows(self) -> RowComparisonOverConditions | None:
         """The first rows, compared over conditions; None for fewer than two rows or examples."""
         tables = self.find_outcome_tables_per_condition(self.keys[:MAX_COMPARED_ROWS])
         return None if tables is None else compare_rows_over_conditions(tables)

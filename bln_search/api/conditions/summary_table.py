@@ -91,7 +91,7 @@ def _letters_by_row(rows: RowsOverConditions) -> list[str | None]:
     return [*compared, *([None] * (len(rows.keys) - len(compared)))]
 
 
-def conditions_table_to_records(rows: RowsOverConditions) -> list[Record]:
+def rows_over_conditions_to_records(rows: RowsOverConditions) -> list[Record]:
     """One record for each row, by increasing mean over conditions; rows without a value in every condition are last."""
     tables = rows.tables
     first = next(iter(tables.values()))

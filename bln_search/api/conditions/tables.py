@@ -9,10 +9,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
-from bln_search.api.conditions.batch_size_summary import RecommendationsByBatchSize
+from bln_search.api.conditions.batch_size_summary import RecommendationsByBatchSizeAndCriterion
 from bln_search.api.conditions.recommendation import RecommendationOverConditions, recommend_over_conditions
 from bln_search.api.conditions.rows import RowsOverConditions, rank_rows_over_conditions
-from bln_search.api.conditions.summary_table import build_conditions_table, conditions_table_to_records
+from bln_search.api.conditions.summary_table import build_conditions_table, rows_over_conditions_to_records
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
 from bln_search.api.ranked.figures import make_plotly_figure
 from bln_search.api.ranked.printing import format_chart_row_label
@@ -168,18 +168,18 @@ class RankedConditions(RecordTable):
         return {}
 
     @property
-    def by_batch_size(self) -> RecommendationsByBatchSize:
+    def by_batch_size(self) -> RecommendationsByBatchSizeAndCriterion:
         """What to use at each mini-batch size under each criterion, and what it costs."""
         names = [*Criterion, *self.conditions]
         pairs = [(size, over) for size in self.batch_sizes for over in names]
-        return RecommendationsByBatchSize(
+        return RecommendationsByBatchSizeAndCriterion(
             tuple(self.recommendation_for(batch_size=size, over=over) for size, over in pairs),
             tuple(size for size, _ in pairs),
         )
 
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row."""
-        return conditions_table_to_records(self.rows_over_conditions)
+        return rows_over_conditions_to_records(self.rows_over_conditions)
 
     def plot(self) -> Any:
         """The loss of each row in each condition as a heat map, as a `plotly.graph_objects.Figure`.

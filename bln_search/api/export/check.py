@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from bln_search.api.export.example_inputs import ExampleInputs
 from bln_search.api.export.outputs import flatten_outputs_by_name
 from bln_search.api.export.runtimes import Program
-from bln_search.core.undefined_reasons import too_few_slots_reason
+from bln_search.core.undefined_reasons import mini_batch_exceeds_slots_reason
 
 TOLERANCE = 1e-5
 """Largest accepted difference of outputs, relative to the largest output if that is above 1."""
@@ -99,9 +99,11 @@ def compare_outputs_of_forms(
     comparisons = []
     for size in sizes:
         if largest_batch_size is not None and size > largest_batch_size:
-            comparisons.append(OutputParityAtBatchSize(size, None, {}, too_few_slots_reason(largest_batch_size, size)))
+            comparisons.append(
+                OutputParityAtBatchSize(size, None, {}, mini_batch_exceeds_slots_reason(largest_batch_size, size))
+            )
             continue
-        batch = examples.make_mini_batch(size)
+        batch = examples.with_num_examples(size)
         expected = list(flatten_outputs_by_name(batch.call_with_copies(eager)).values())
         largest = max((value.double().abs().max().item() for value in expected if value.numel()), default=0.0)
         differences = {

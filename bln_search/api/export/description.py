@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
 from bln_search.core.blend import parse_estimate_label
-from bln_search.core.enums import Affine, NormalizedAxes, PopulationEstimate, Semantics
+from bln_search.core.enums import AffineSharing, NormalizedAxes, PopulationEstimate, Semantics
 from bln_search.core.loss_description import CROSS_ENTROPY
 from bln_search.core.method import Method
 from bln_search.core.tasks import TaskName
@@ -32,7 +32,7 @@ class _FrozenSchema(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class ModelDescription(_FrozenSchema):
+class ArchitectureDescription(_FrozenSchema):
     """The model: name, options, shape of one example, number and names of its outputs, for classes one each.
 
     The number is 0 for a density, whose one output has no name.
@@ -134,7 +134,7 @@ class StudyNetworkDescription(_FrozenSchema):
     format: Literal[1, 3, 4, 6]
     task: TaskName = TaskName.CLASSIFICATION
     loss: str = CROSS_ENTROPY.text
-    model: ModelDescription
+    model: ArchitectureDescription
     normalization: NormalizationDescription
     row: ExportedRowDescription
     standardization: Standardization
@@ -188,13 +188,13 @@ class NormLayerDescription(_FrozenSchema):
     configuration: ConfigurationCode
     blend: str | None
     axes: NormalizedAxes = NormalizedAxes.POSITION
-    affine: Affine = Affine.CHANNEL
+    affine: AffineSharing = AffineSharing.CHANNEL
     unbiased: bool = False
 
     @property
     def has_options_of_newer_formats(self) -> bool:
         """Whether an option differs from its default that earlier versions do not know."""
-        return (self.axes, self.affine, self.unbiased) != (NormalizedAxes.POSITION, Affine.CHANNEL, False)
+        return (self.axes, self.affine, self.unbiased) != (NormalizedAxes.POSITION, AffineSharing.CHANNEL, False)
 
     @model_serializer(mode="wrap")
     def _omit_default_options(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class ExampleInputs:
         """Number of examples."""
         return len(self.tensors[0])
 
-    def make_mini_batch(self, size: int) -> ExampleInputs:
+    def with_num_examples(self, size: int) -> ExampleInputs:
         """The first `size` examples, repeated if there are fewer."""
         rows = torch.arange(size) % self.num_examples
         return self._map_tensors(lambda tensor: tensor[rows])
@@ -52,7 +52,7 @@ class ExampleInputs:
         return ExampleInputs(tuple(map(change, self.positional)), named, self.names)
 
 
-def make_single_tensor_inputs(tensor: Tensor) -> ExampleInputs:
+def wrap_tensor_as_example_inputs(tensor: Tensor) -> ExampleInputs:
     """Examples of a network with one input."""
     return ExampleInputs((tensor,), {}, ("inputs",))
 

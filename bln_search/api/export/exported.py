@@ -33,7 +33,7 @@ from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.tasks import TaskName
 from bln_search.models import build_model
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 
 WEIGHTS_FILE, CONFIGURATION_FILE = "model.safetensors", "configuration.json"
 
@@ -74,7 +74,7 @@ class InputStandardizer(_MeanAndDeviation):
         return ((x.to(self.mean.dtype) - self.mean) / self.deviation).float()
 
 
-class TargetUnits(_MeanAndDeviation):
+class TargetDestandardizer(_MeanAndDeviation):
     """y·deviation + mean: from standardized targets to the units of the data set, in double precision.
 
     Input (N, numbers), output of the same shape, float32.
@@ -124,8 +124,8 @@ def load_exported_study_network(folder: Path, description: StudyNetworkDescripti
         )
         units = None
         if description.task is TaskName.REGRESSION:
-            units = TargetUnits(*(state[f"units.{name}"].numpy() for name in ("mean", "deviation")))
-        exported = ExportedNetwork(standardization, build_network_without_weights(description), units)
+            units = TargetDestandardizer(*(state[f"units.{name}"].numpy() for name in ("mean", "deviation")))
+        exported = ExportedNetwork(standardization, build_network_with_initial_weights(description), units)
         exported.load_state_dict(state)
     except (KeyError, RuntimeError) as error:
         raise DataError(
@@ -139,7 +139,7 @@ def _check_configurations_match_row(folder: Path, description: StudyNetworkDescr
     """Raise DataError unless every layer has the configuration of the described row, and its weight of blends."""
     row = description.row
     described = row.configuration, None if row.estimate is None else parse_estimate_label(row.estimate)[1]
-    for name, layer in find_norms(network).items():
+    for name, layer in get_norms_by_name(network).items():
         written = layer.configuration, layer.blend
         if written != described:
             raise DataError(
@@ -154,7 +154,7 @@ def _format_configuration_and_blend(configuration: InferenceConfiguration, blend
     return f"{configuration}{'' if blend is None else f' with weight {blend}'}"
 
 
-def build_network_without_weights(description: StudyNetworkDescription) -> nn.Module:
+def build_network_with_initial_weights(description: StudyNetworkDescription) -> nn.Module:
     """Build the described network without its weights."""
     model, normalization = description.model, description.normalization
     norm = partial(

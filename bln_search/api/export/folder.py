@@ -11,7 +11,7 @@ from bln_search.core.errors import DataError
 from bln_search.core.files import atomic_folder as folders
 
 
-def check_export_folder_writable(folder: Path, *, overwrite: bool) -> None:
+def check_export_target_replaceable(folder: Path, *, overwrite: bool) -> None:
     """Raise ExportError unless an export may be written to `folder`: it is absent, empty, or an export to replace."""
     folders.check_export_folder_replaceable(folder, overwrite=overwrite, is_export=_is_export_folder)
 
@@ -23,7 +23,7 @@ def open_atomic_export_folder(folder: Path, *, overwrite: bool) -> AbstractConte
         StorageFullError: The disk is full.
         ExportError: The folder cannot be written.
     """
-    return folders.atomic_folder(folder, partial(check_export_folder_writable, folder, overwrite=overwrite))
+    return folders.atomic_folder(folder, partial(check_export_target_replaceable, folder, overwrite=overwrite))
 
 
 def _is_export_folder(folder: Path) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from bln_search.api.arguments import check_network
+from bln_search.api.arguments import check_network_is_module
 from bln_search.api.export.description import NormLayerDescription, OwnNetworkDescription, StudyNetworkDescription
 from bln_search.api.export.exported import (
     WEIGHTS_FILE,
@@ -20,11 +20,11 @@ from bln_search.api.export.exported import (
     read_exported_weights,
 )
 from bln_search.api.export.runtimes import TORCH_PROGRAM, load_torch_program_as_module
-from bln_search.core.enums import Affine
+from bln_search.core.enums import AffineSharing
 from bln_search.core.errors import DataError, ModelError
 from bln_search.norms import Normalization
 from bln_search.norms.feature_layer import FeatureStatisticsLayer
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 
 
 class TorchExportProgramModule(nn.Module):
@@ -87,7 +87,7 @@ def load(folder: str | Path, *, model: nn.Module | None = None) -> nn.Module:
             )
         return load_exported_study_network(path, description)
     if model is not None:
-        check_network(model, "load(folder, model=network)")
+        check_network_is_module(model, "load(folder, model=network)")
         return _load_weights_into_model(model, path, description)
     if TORCH_PROGRAM not in description.files:
         raise DataError(
@@ -121,7 +121,7 @@ def _load_weights_into_model(model: nn.Module, folder: Path, description: OwnNet
 def _check_layers_match_export(model: nn.Module, description: OwnNetworkDescription) -> None:
     """Raise DataError unless the model has the normalization layers of the export."""
     try:
-        layers = find_norms(model)
+        layers = get_norms_by_name(model)
     except ModelError:
         layers = {}
     mismatched = sorted(layers.keys() ^ description.layers.keys())
@@ -161,7 +161,7 @@ def describe_norm_layer(layer: Normalization) -> NormLayerDescription:
         configuration=layer.configuration,
         blend=None if layer.blend is None else str(layer.blend),
         axes=layer.normalized_axes,
-        affine=layer.affine if isinstance(layer, FeatureStatisticsLayer) else Affine.CHANNEL,
+        affine=layer.affine if isinstance(layer, FeatureStatisticsLayer) else AffineSharing.CHANNEL,
         unbiased=formula.unbiased,
     )
 

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.api.apply import Choice, apply_configuration
-from bln_search.api.arguments import ExportFormatName, check_network
+from bln_search.api.arguments import ExportFormatName, check_network_is_module
 from bln_search.api.export.cards.network_card import render_own_network_model_card
 from bln_search.api.export.check import OutputParity
 from bln_search.api.export.description import (
@@ -23,7 +23,7 @@ from bln_search.api.export.description import (
     TensorDescription,
 )
 from bln_search.api.export.example_inputs import ExampleInputs, parse_example_inputs
-from bln_search.api.export.folder import check_export_folder_writable
+from bln_search.api.export.folder import check_export_target_replaceable
 from bln_search.api.export.loading import describe_norm_layer, load
 from bln_search.api.export.module_trace import trace_entered_modules
 from bln_search.api.export.outputs import flatten_outputs_by_name
@@ -34,7 +34,7 @@ from bln_search.core.enums import ExportFormat, parse_enum
 from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ExportError
 from bln_search.core.method import Method
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 
 _INPUTS_TEXT = "the example inputs, repeated where a mini-batch has more examples"
 _REMEDY = (
@@ -110,14 +110,14 @@ def export(
         print(bln_search.export(model, "folder", example_inputs=inputs, configuration=ranked.recommended))
         outputs = bln_search.load("folder")(inputs)
     """
-    check_network(network, "export(network, folder, example_inputs=inputs)")
+    check_network_is_module(network, "export(network, folder, example_inputs=inputs)")
     kinds = _parse_export_formats(formats)
     if ExportFormat.ONNX in kinds:
         check_onnx_packages_installed()
     path = Path(folder)
-    check_export_folder_writable(path, overwrite=overwrite)
+    check_export_target_replaceable(path, overwrite=overwrite)
     examples = parse_example_inputs(example_inputs, network)
-    find_norms(network)
+    get_norms_by_name(network)
     exported = _copy_with_configuration(network, configuration)
     largest = find_batch_size_limit(exported)
     sizes = [
@@ -165,7 +165,7 @@ def _copy_with_configuration(network: nn.Module, configuration: Choice | None) -
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BatchDependenceWarning)  # the report and the model card say it
             apply_configuration(exported, configuration)
-    for layer in find_norms(exported).values():
+    for layer in get_norms_by_name(exported).values():
         layer.drop_unused_populations()
     return exported
 
@@ -174,15 +174,15 @@ def _describe_own_network(
     network: nn.Module, examples: ExampleInputs, sizes: Sequence[int], largest: int | None
 ) -> OwnNetworkDescription:
     """Describe the export, without folding and files."""
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     reached: set[Normalization] = set()
     handles = [layer.register_forward_pre_hook(lambda layer, _: reached.add(layer)) for layer in layers.values()]
     try:
-        outputs = [_run_network_and_name_outputs(network, examples.make_mini_batch(size)) for size in sizes]
+        outputs = [_run_network_and_name_outputs(network, examples.with_num_examples(size)) for size in sizes]
     finally:
         for handle in handles:
             handle.remove()
-    inputs = [dict(zip(examples.names, examples.make_mini_batch(size).tensors, strict=True)) for size in sizes]
+    inputs = [dict(zip(examples.names, examples.with_num_examples(size).tensors, strict=True)) for size in sizes]
     described = {name: describe_norm_layer(layer) for name, layer in layers.items()}
     has_options = any(layer.has_options_of_newer_formats for layer in described.values())
     return OwnNetworkDescription(

@@ -73,7 +73,7 @@ def _trace_with_torch_export(
     network: nn.Module, examples: ExampleInputs, largest_batch_size: int | None
 ) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1, max=largest_batch_size)
-    traced = examples.make_mini_batch(_TWO)
+    traced = examples.with_num_examples(_TWO)
     with torch.no_grad(), _suppress_torch_warnings(), trace_entered_modules(network) as where:
         try:
             return torch.export.export(

@@ -9,14 +9,14 @@ from torch import nn
 
 from bln_search.core.version import VERSION
 from bln_search.norms.network.folding import copy_with_affine_steps, find_folding_obstacle
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 
 _PACKAGES = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "onnxscript")
 
 
 def fold_network_or_explain(network: nn.Module) -> tuple[nn.Module | None, str | None]:
     """A copy with affine steps instead of normalization layers; or None and why a layer is no affine step."""
-    for layer in find_norms(network).values():
+    for layer in get_norms_by_name(network).values():
         reason = find_folding_obstacle(layer)
         if reason is not None:
             return None, reason
@@ -27,7 +27,7 @@ def find_batch_size_limit(network: nn.Module) -> int | None:
     """The number of slots for which the layers have population values; None if they hold for every slot."""
     values = (
         layer.find_configured_value(statistic)
-        for layer in find_norms(network).values()
+        for layer in get_norms_by_name(network).values()
         for statistic in layer.method.statistics
     )
     slots = max((value.shape[0] for value in values if value is not None), default=1)

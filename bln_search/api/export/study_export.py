@@ -11,13 +11,13 @@ import torch
 from bln_search.api.export.cards.model_card import render_study_model_card
 from bln_search.api.export.check import OutputParity
 from bln_search.api.export.description import StudyNetworkDescription, output_name
-from bln_search.api.export.example_inputs import make_single_tensor_inputs
-from bln_search.api.export.folder import check_export_folder_writable
+from bln_search.api.export.example_inputs import wrap_tensor_as_example_inputs
+from bln_search.api.export.folder import check_export_target_replaceable
 from bln_search.api.export.loading import load
 from bln_search.api.export.runtimes import check_onnx_packages_installed
 from bln_search.api.export.trained_export import (
     TrainedRow,
-    build_network_and_description,
+    build_export_description_and_network,
     fold_exported_network_or_explain,
 )
 from bln_search.api.export.writing import ExportPlan, write_and_compare_export
@@ -65,12 +65,12 @@ def export_trained_row(
         raise ExportError(f"a network of {task.name}, a task of an installed package, cannot be exported")
     if ExportFormat.ONNX in forms:
         check_onnx_packages_installed()
-    check_export_folder_writable(folder, overwrite=overwrite)
-    description, exported = build_network_and_description(row, checkpoints, data)
+    check_export_target_replaceable(folder, overwrite=overwrite)
+    description, exported = build_export_description_and_network(row, checkpoints, data)
     inputs = torch.from_numpy(data.test_inputs[:_COMPARED_EXAMPLES]).float()
     plan = ExportPlan(
         network=exported,
-        examples=make_single_tensor_inputs(inputs),
+        examples=wrap_tensor_as_example_inputs(inputs),
         inputs_text=f"the first {len(inputs)} examples of the test split of {data.name}, as the data set gives them",
         sizes=_COMPARED_SIZES,
         largest_batch_size=description.row.largest_batch_size,

@@ -11,18 +11,18 @@ from bln_search.api.export.description import (
     STUDY_FORMAT,
     STUDY_OPTIONS_FORMAT,
     TASK_FORMAT,
+    ArchitectureDescription,
     ExportedRowDescription,
     ExportedRowMetrics,
     ExportOrigin,
-    ModelDescription,
     NormalizationDescription,
     StudyNetworkDescription,
 )
 from bln_search.api.export.exported import (
     ExportedNetwork,
     InputStandardizer,
-    TargetUnits,
-    build_network_without_weights,
+    TargetDestandardizer,
+    build_network_with_initial_weights,
 )
 from bln_search.api.export.state import collect_package_versions, find_batch_size_limit, fold_network_or_explain
 from bln_search.core.checkpoints import CheckpointStore
@@ -36,11 +36,11 @@ from bln_search.data.prepared import fit_standardizer, fit_target_standardizatio
 from bln_search.evaluation.populations import compute_trial_populations
 from bln_search.evaluation.split_evaluation import find_undefined_reason
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import MomentsByEstimate, find_norms
+from bln_search.norms.network.layers import MomentsByEstimate, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.norms.statistics import select_layer_population
 from bln_search.specs.trial import TrialSpec
-from bln_search.training.checkpoint import load_weights, read_checkpoint
+from bln_search.training.checkpoint import copy_weights_into_network, read_checkpoint_weights_and_moments
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class TrainedRow:
         return " ".join([self.trial.label, str(self.configuration), *estimate, f"at {self.batch_size}"])
 
 
-def build_network_and_description(
+def build_export_description_and_network(
     row: TrainedRow, checkpoints: CheckpointStore, data: DataSet
 ) -> tuple[StudyNetworkDescription, ExportedNetwork]:
     """Build the network of the checkpoint under the row's configuration, in evaluation mode, with its description.
@@ -94,14 +94,14 @@ def build_network_and_description(
             f"{row.row_label} cannot be exported: an example of {data.name} has several inputs; only networks with one "
             "input can be exported"
         )
-    weights, gathered = read_checkpoint(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
+    weights, gathered = read_checkpoint_weights_and_moments(checkpoints, row.checkpoint.file, row.checkpoint.sha256)
     description = _describe_trained_row(row, data)
-    network = build_network_without_weights(description).eval()
-    load_weights(network, weights)
+    network = build_network_with_initial_weights(description).eval()
+    copy_weights_into_network(network, weights)
     _configure_layers_as_row(network, row, gathered)
     standardization = fit_standardizer(data, row.trial.data)
     targets = fit_target_standardization(data, row.trial.data)
-    units = None if targets is None else TargetUnits(targets.mean, targets.deviation)
+    units = None if targets is None else TargetDestandardizer(targets.mean, targets.deviation)
     inputs = InputStandardizer(standardization.mean, standardization.deviation)
     exported = ExportedNetwork(inputs, network, units).eval()
     row_description = description.row.model_copy(update={"largest_batch_size": find_batch_size_limit(network)})
@@ -118,7 +118,7 @@ def fold_exported_network_or_explain(exported: ExportedNetwork) -> tuple[Exporte
 
 def _configure_layers_as_row(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> None:
     """Configure the layers with the row and its population values."""
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     populations = compute_trial_populations(row.trial, network, gathered)
     spec = InferenceRow(row.configuration, row.estimate)
     reason = find_undefined_reason(spec, populations, row.batch_size)
@@ -140,7 +140,7 @@ def _describe_trained_row(row: TrainedRow, data: DataSet) -> StudyNetworkDescrip
         format=_choose_format_number(row),
         task=row.trial.resolved_task.name,
         loss=row.trial.resolved_task.description.loss.text,
-        model=ModelDescription(
+        model=ArchitectureDescription(
             name=trial.model.name,
             options=trial.model_options,
             input_shape=data.input_shape,

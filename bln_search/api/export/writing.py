@@ -75,7 +75,7 @@ def write_and_compare_export(
     """Write weights, programs, their comparison and a model card.
 
     Args:
-        folder: The target, which `check_export_folder_writable` accepted.
+        folder: The target, which `check_export_target_replaceable` accepted.
         plan: What is written.
         description: The content of configuration.json without folding and files.
         card: Makes the text of the model card.
@@ -127,7 +127,7 @@ def _write_weights_and_programs(staging: Path, plan: ExportPlan, program_network
         copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in state.items()}
         (staging / WEIGHTS_FILE).write_bytes(save(copies))
     with torch.no_grad():
-        outputs = plan.examples.make_mini_batch(2).call_with_copies(plan.network)
+        outputs = plan.examples.with_num_examples(2).call_with_copies(plan.network)
     names = list(flatten_outputs_by_name(outputs, plan.output_name))
     write_torch_and_onnx_programs(program_network, plan.examples, names, plan.largest_batch_size, staging, plan.formats)
     written = [staging / name for name in (WEIGHTS_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]

@@ -28,12 +28,12 @@ from bln_search.data.inputs import (
     make_structured_inputs,
     remove_tensor_subclass,
 )
-from bln_search.evaluation.adapted_network import AdaptedNetwork, Forward
+from bln_search.evaluation.adapted_network import Forward, NetworkWithCallAdapter
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.independence import check_one_pass_inputs
 from bln_search.evaluation.row_evaluator import require_output_tensor
 from bln_search.evaluation.scoring import score_examples
-from bln_search.norms.network.layers import evaluation_mode, find_norms, use_training_sources_in_evaluation
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from bln_search.tasks.score import Score
 
@@ -58,7 +58,7 @@ class BatchAdapter:
         for name, function in (("forward", forward), ("target", target)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} has the type {type(function).__name__}: give a function")
-        self.network = network if forward is None else AdaptedNetwork(network, forward, return_output_unchanged)
+        self.network = network if forward is None else NetworkWithCallAdapter(network, forward, return_output_unchanged)
         self.device = device
         self._original, self._forward, self._target = network, forward, target
         self._select: Callable[[Any], Any] | None = None
@@ -78,9 +78,11 @@ class BatchAdapter:
             check_targets_fit_score(score, targets, name, classes=self._classes)
             yield inputs, targets
 
-    def count_targets_up_to(self, loader: PeekedLoader, enough: int) -> int:
+    def count_targets_until_enough(self, loader: PeekedLoader, enough: int) -> int:
         """The number of examples of a loader, or `enough` of them if it has more; its first mini-batches are read."""
-        return loader.count_examples_up_to(enough, lambda batch: len(self._get_targets_of_batch(batch, loader.name)))
+        return loader.count_examples_until_enough(
+            enough, lambda batch: len(self._get_targets_of_batch(batch, loader.name))
+        )
 
     def check_form_of_first_population_batch(self, loader: PeekedLoader, *, per_slot: bool) -> None:
         """Check the form of the first mini-batch of a population; the network is not called.
@@ -182,7 +184,10 @@ class BatchAdapter:
         call = self._forward or call_network_with_unpacked_inputs
         needs_forward = self._forward is None and self._is_structured
         build = inputs.clone() if isinstance(inputs, Tensor) else inputs.clone().build_structure()
-        with evaluation_mode(self._original), use_training_sources_in_evaluation(find_norms(self._original).values()):
+        with (
+            evaluation_mode(self._original),
+            use_training_sources_in_evaluation(get_norms_by_name(self._original).values()),
+        ):
             try:
                 output = call(self._original, build)
             except (BlnSearchError, torch.OutOfMemoryError):
@@ -197,12 +202,12 @@ class BatchAdapter:
         if self._select is None:
             self._select = make_output_tensor_selector(output, len(inputs))
             if self._forward is not None or self._is_structured or not isinstance(output, Tensor):
-                self.network = AdaptedNetwork(self._original, call, self._select)
+                self.network = NetworkWithCallAdapter(self._original, call, self._select)
         return require_output_tensor(self._select(output))
 
     def _check_one_output_per_example(self, outputs: Tensor, inputs: Inputs) -> None:
         """Raise ModelError unless adapted outputs have one entry for each example."""
-        if isinstance(self.network, AdaptedNetwork) and len(outputs) != len(inputs):
+        if isinstance(self.network, NetworkWithCallAdapter) and len(outputs) != len(inputs):
             raise ModelError(
                 f"the network returns outputs of shape {tuple(outputs.shape)} for {len(inputs)} examples, "
                 f"{describe_inputs(inputs)}: outputs need the examples on their first axis, as targets do"

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from bln_search.core.errors import DataError
-from bln_search.data.inputs import describe_value, replace_fields
+from bln_search.data.inputs import build_structure_of_same_type, describe_value
 
 Target = Callable[[Any], Tensor]
 """Returns the targets in a mini-batch of a loader."""
@@ -111,4 +111,4 @@ def _drop_targets_from_mapping(batch: Mapping[Any, Any], target: Target | None) 
     kept = {
         key: part for key, part in batch.items() if key not in LABEL_KEYS and (targets is None or part is not targets)
     }
-    return replace_fields(batch, kept)
+    return build_structure_of_same_type(batch, kept)

@@ -47,7 +47,7 @@ class SplitLoaders(Generic[_L]):
         return f"{split}_loader" if self.name is None else f"{split}_loader[{self.name!r}]"
 
 
-def parse_loaders_by_condition(
+def parse_condition_loaders(
     validation: Loader | Mapping[str, Loader], test: Loader | Mapping[str, Loader] | None
 ) -> tuple[SplitLoaders[Loader], ...]:
     """The loaders of each condition, in their order; one without a name if `validation` is a single loader.

@@ -25,7 +25,7 @@ class EvaluationData:
     conditions: tuple[SplitLoaders[PeekedLoader], ...]
 
     @staticmethod
-    def read_first_batches(
+    def from_peeked_loaders(
         populations: Mapping[str, Loader], conditions: Sequence[SplitLoaders[Loader]], *, networks: int = 1
     ) -> EvaluationData:
         """Read the first mini-batch of each loader.
@@ -78,7 +78,7 @@ class EvaluationData:
             return
         largest = max(batch_sizes)
         for split in self.loaders_of_all_splits:
-            examples = adapter.count_targets_up_to(split, largest)
+            examples = adapter.count_targets_until_enough(split, largest)
             if examples < largest:
                 raise DataError(
                     f"batch_sizes has {largest}, which is larger than the data of {split.name}, {examples} examples: "

@@ -11,13 +11,13 @@ from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.peeked_loader import Loader
 from bln_search.core.errors import DataError
 from bln_search.data.inputs import can_slice_examples, concatenate_inputs, describe_example_shape, have_same_form
-from bln_search.evaluation.batches import MiniBatch, fill_last_batch, iter_mini_batches_with_fillers
+from bln_search.evaluation.batches import MiniBatch, iter_batches_filled_to_first_size, iter_mini_batches_with_fillers
 from bln_search.tasks.score import Score
 
 
 def load_split_into_memory(loader: Loader, name: str, score: Score, adapter: BatchAdapter) -> list[MiniBatch]:
     """Load a split into memory; a shorter last mini-batch is filled up. Raises DataError for an empty split."""
-    batches = list(fill_last_batch(adapter.iter_input_target_pairs(loader, name, score)))
+    batches = list(iter_batches_filled_to_first_size(adapter.iter_input_target_pairs(loader, name, score)))
     if not batches:
         raise DataError(f"{name} yields no mini-batch")
     return batches
@@ -40,7 +40,7 @@ def iter_batches_by_size(
     first = next(batches, None)
     if first is None:
         raise DataError(f"{name} yields no mini-batch")
-    yield len(first[0]), fill_last_batch(chain([first], batches))
+    yield len(first[0]), iter_batches_filled_to_first_size(chain([first], batches))
 
 
 def _check_batches_concatenable(batches: Sequence[MiniBatch], name: str) -> None:

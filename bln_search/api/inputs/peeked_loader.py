@@ -39,7 +39,7 @@ class PeekedLoader:
         """The first mini-batch, until the first iteration begins."""
         return self._read[0]
 
-    def count_examples_up_to(self, enough: int, count: Callable[[Any], int]) -> int:
+    def count_examples_until_enough(self, enough: int, count: Callable[[Any], int]) -> int:
         """Read mini-batches until they have enough examples; return how many examples those that were read have.
 
         Args:

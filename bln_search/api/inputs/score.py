@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.tasks.cross_entropy import check_class_targets, cross_entropy_and_correctness
-from bln_search.tasks.elementwise import absolute_errors, binary_cross_entropies, squared_errors
+from bln_search.tasks.elementwise import absolute_errors, score_binary_logits, squared_errors
 from bln_search.tasks.score import Score
 
 ScoreName = Literal["cross_entropy", "mse", "mae", "bce"]
@@ -111,9 +111,9 @@ def check_targets_fit_score(score: Score, targets: Tensor, loader: str, *, class
     if score is cross_entropy_and_correctness:
         check_class_targets(targets, loader, classes)
     function = score.function if isinstance(score, ScoreWithOptionalCorrectness) else None
-    if function in (squared_errors, absolute_errors, binary_cross_entropies) and targets.isnan().any():
+    if function in (squared_errors, absolute_errors, score_binary_logits) and targets.isnan().any():
         raise DataError(f"{loader} yields targets that are NaN: leave out the examples without a target")
-    if function is binary_cross_entropies and not ((targets >= 0) & (targets <= 1)).all():
+    if function is score_binary_logits and not ((targets >= 0) & (targets <= 1)).all():
         raise DataError(f'{loader} yields targets outside of 0 to 1, which score="bce" does not take')
 
 
@@ -121,14 +121,14 @@ _NAMED_SCORES: Mapping[str, ScoreFunction] = {
     "cross_entropy": cross_entropy_and_correctness,
     "mse": squared_errors,
     "mae": absolute_errors,
-    "bce": binary_cross_entropies,
+    "bce": score_binary_logits,
 }
 
 
 _DESCRIPTIONS: Mapping[ScoreFunction, LossDescription] = {
     squared_errors: LossDescription("squared error"),
     absolute_errors: LossDescription("absolute error"),
-    binary_cross_entropies: LossDescription("binary cross-entropy", "nats"),
+    score_binary_logits: LossDescription("binary cross-entropy", "nats"),
 }
 
 

@@ -18,8 +18,13 @@ from bln_search.core.records import EvaluationKey
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, encode_base64
 from bln_search.specs.pydantic_messages import translate_pydantic_error
-from bln_search.specs.sections.external import ExternalBaseline, ExternalNetwork, ExternalRow, ExternalScore
-from bln_search.storage.results.outcome_codec import encode_outcomes
+from bln_search.specs.sections.external import (
+    ExternalBaseline,
+    ExternalInferenceRow,
+    ExternalLossDescription,
+    ExternalNetwork,
+)
+from bln_search.storage.results.outcome_codec import encode_losses_and_correctness
 
 
 class ExternalResultsArguments(TypedDict, total=False):
@@ -90,7 +95,7 @@ def build_external_results(
             else ExternalBaseline(loss=table.class_prior.loss, accuracy=table.class_prior.accuracy),
             deployed=None
             if table.deployed is None
-            else ExternalRow(configuration=table.deployed.configuration, estimate=table.deployed.estimate),
+            else ExternalInferenceRow(configuration=table.deployed.configuration, estimate=table.deployed.estimate),
             evaluations=tuple(
                 evaluation
                 for condition, submitted in {"": table, **conditions}.items()
@@ -144,11 +149,11 @@ def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
     return {split: next(iter(sizes)) for split, sizes in counts.items()}
 
 
-def _build_external_score(table: WritableTable) -> ExternalScore | None:
+def _build_external_score(table: WritableTable) -> ExternalLossDescription | None:
     """The loss of a table; None for the cross-entropy of a classification."""
     if table.score == CROSS_ENTROPY and table.has_accuracy:
         return None
-    return ExternalScore(name=table.score.name, unit=table.score.unit, has_accuracy=table.has_accuracy)
+    return ExternalLossDescription(name=table.score.name, unit=table.score.unit, has_accuracy=table.has_accuracy)
 
 
 def _build_external_evaluations_of_row(
@@ -168,7 +173,7 @@ def _build_external_evaluations_of_row(
     evaluations = []
     for split, metrics in row.metrics.items():
         outcomes = table.outcomes[EvaluationKey(row.configuration, row.estimate, row.batch_size, split)]
-        losses, correct = encode_outcomes(outcomes)
+        losses, correct = encode_losses_and_correctness(outcomes)
         evaluations.append(
             ExternalEvaluation(
                 **identity,

@@ -35,7 +35,7 @@ def sort_rows_by_metric(
     return sorted(ordered, key=lambda row: math.isnan(row.metrics.get(split, {}).get(name, math.nan)))
 
 
-def insert_metric_columns(
+def insert_user_metric_columns(
     table: FittedTable, rows: Sequence[RankedConfiguration], directions: Mapping[str, bool], splits: Iterable[Split]
 ) -> FittedTable:
     """The table with one column for each metric and split, before its column of states.
@@ -57,7 +57,7 @@ def insert_metric_columns(
     return replace(table, columns=[*table.columns[:start], *columns, *table.columns[start:]])
 
 
-def metric_values_by_column(
+def user_metric_values_by_column(
     row: RankedConfiguration, names: Iterable[str], splits: Iterable[Split]
 ) -> dict[str, str | int | float | bool | None]:
     """The values of a row by column; None for a value that is no finite number, as JSON has none."""

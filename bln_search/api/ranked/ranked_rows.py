@@ -13,7 +13,7 @@ from bln_search.api.inputs.metrics import MetricValues, metric_values_of_row_by_
 from bln_search.api.ranked.equal_rows import DistinctRowsOfBoard, SizesByKey, merge_rows_equal_at_all_sizes
 from bln_search.api.ranked.metric_columns import sort_rows_by_metric
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
-from bln_search.api.ranked.row_populations import row_populations_and_missing_layers
+from bln_search.api.ranked.row_populations import row_populations_and_layers_without_one
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
@@ -158,11 +158,11 @@ class RankedRows:
         return codes.index(code)
 
     def _get_row_at(self, position: int) -> RankedConfiguration:
-        return self.attach_populations_to_row(self.distinct_board.rows[position])
+        return self.make_ranked_configuration(self.distinct_board.rows[position])
 
-    def attach_populations_to_row(self, row: LeaderboardRow) -> RankedConfiguration:
+    def make_ranked_configuration(self, row: LeaderboardRow) -> RankedConfiguration:
         """A row with the population values that it reads."""
-        populations, without_estimate = row_populations_and_missing_layers(row, self.populations)
+        populations, without_estimate = row_populations_and_layers_without_one(row, self.populations)
         key = EvaluationKey(row.configuration, row.estimate, row.batch_size, self.board.ranked_on)
         return RankedConfiguration(
             row=row,
@@ -171,7 +171,7 @@ class RankedRows:
             per_slot=self.per_slot,
             metrics=metric_values_of_row_by_split(self.metric_values, key, row.metrics),
             batch_sizes=self._distinct_rows.batch_sizes.get(row.key, (row.batch_size,)),
-            networks=tuple(table.attach_populations_to_row(row) for table in self.networks),
+            networks=tuple(table.make_ranked_configuration(row) for table in self.networks),
             fingerprints=self.fingerprints,
             network=self.network,
         )

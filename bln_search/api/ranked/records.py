@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from importlib import import_module
 from typing import Any
 
-from bln_search.api.ranked.metric_columns import metric_values_by_column
+from bln_search.api.ranked.metric_columns import user_metric_values_by_column
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.ranking.comparison import Comparison
-from bln_search.reports.export import flatten_row
+from bln_search.reports.export import row_to_json_fields
 from bln_search.reports.leaderboard_columns import SPLIT_METRICS
 
 Record = dict[str, str | int | float | bool | None]
@@ -51,14 +51,14 @@ def build_ranked_records(
     ]
     records = []
     for ranked in rows:
-        flat = {name: value for name, value in flatten_row(ranked.row).items() if name not in _OF_A_STUDY}
+        flat = {name: value for name, value in row_to_json_fields(ranked.row).items() if name not in _OF_A_STUDY}
         identity = {
             name: _enum_to_value(value) for name, value in flat.items() if not name.endswith(("_mean", "_deviation"))
         }
         reason = identity.pop("reason")
         identity["batch_sizes"] = " ".join(map(str, ranked.batch_sizes))
         group = letters.get(ranked.row.key)
-        measured: Record = {name: flat[name] for name in metrics} | metric_values_by_column(
+        measured: Record = {name: flat[name] for name in metrics} | user_metric_values_by_column(
             ranked, metric_names, splits
         )
         records.append(

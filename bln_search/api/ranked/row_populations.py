@@ -9,7 +9,7 @@ from bln_search.norms.statistics import LayerPopulation, configuration_of_layer_
 from bln_search.ranking.leaderboard import LeaderboardRow
 
 
-def row_populations_and_missing_layers(
+def row_populations_and_layers_without_one(
     row: LeaderboardRow, populations: Mapping[str, LayerPopulationsByName]
 ) -> tuple[dict[str, LayerPopulation], frozenset[str]]:
     """Return the values by the name of the layer, and the layers without a population of the row's estimate.

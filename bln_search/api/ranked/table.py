@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from bln_search.api.ranked.chart import plot_row_losses
 from bln_search.api.ranked.compared_configurations import ComparedRankedRows
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
-from bln_search.api.ranked.metric_columns import insert_metric_columns
+from bln_search.api.ranked.metric_columns import insert_user_metric_columns
 from bln_search.api.ranked.printing import format_chart_row_label, mark_rows_of_all_sizes
 from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record, build_ranked_records
@@ -120,7 +120,7 @@ class RankedConfigurations(ComparedRankedRows, RecordTable):
             score=f"{self.score.text} (lower is better)",
         )
         lines = [*unranked_reason_lines(self.distinct_board), *summarize_analysis(analysis).summary_lines]
-        table = insert_metric_columns(
+        table = insert_user_metric_columns(
             table, list(self), self.higher_is_better, {key.split for key in self.metric_values}
         )
         sizes = [self.batch_sizes_by_row[row.key] for row in self.distinct_board.rows]

@@ -12,17 +12,22 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bln_search.cli.doctor.computation import check_computation
-from bln_search.cli.doctor.database import check_database
-from bln_search.cli.doctor.finding import Finding, FindingState, run_check, skipped
+from bln_search.cli.doctor.computation import iter_equality_and_speed_findings
+from bln_search.cli.doctor.database import iter_database_findings
+from bln_search.cli.doctor.finding import Finding, FindingState, iter_check_findings, skipped
 from bln_search.cli.doctor.folders import (
-    check_checkpoint_store,
-    check_data_sets,
-    check_disk_space,
-    check_written_folders,
+    iter_checkpoint_store_findings,
+    iter_data_set_findings,
+    iter_disk_space_findings,
+    iter_written_folder_findings,
 )
-from bln_search.cli.doctor.service_port import check_service_port
-from bln_search.cli.doctor.versions import check_device, check_device_exists, check_precision, check_versions
+from bln_search.cli.doctor.service_port import iter_service_port_findings
+from bln_search.cli.doctor.versions import (
+    iter_device_memory_findings,
+    iter_missing_device_findings,
+    iter_precision_findings,
+    iter_version_findings,
+)
 from bln_search.cli.environment import make_execution_environment
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.extras import find_missing_training_package_error
@@ -65,15 +70,15 @@ def doctor(
 def _iter_findings(
     settings: Settings, device: str, data: Path | None, database: str | None, host: str, port: int, *, quick: bool
 ) -> Iterator[Finding]:
-    yield from run_check("versions", check_versions)
+    yield from iter_check_findings("versions", iter_version_findings)
     yield from _iter_device_findings(settings, device, data, quick=quick)
-    yield from run_check("database", lambda: check_database(settings, database))
-    yield from run_check("disk space", lambda: check_disk_space(settings))
-    yield from run_check("folders", lambda: check_written_folders(settings))
+    yield from iter_check_findings("database", lambda: iter_database_findings(settings, database))
+    yield from iter_check_findings("disk space", lambda: iter_disk_space_findings(settings))
+    yield from iter_check_findings("folders", lambda: iter_written_folder_findings(settings))
     if find_missing_training_package_error() is None:
-        yield from run_check("data sets", lambda: check_data_sets(settings, data))
-    yield from run_check("checkpoints", lambda: check_checkpoint_store(settings))
-    yield from run_check("service port", lambda: check_service_port(host, port))
+        yield from iter_check_findings("data sets", lambda: iter_data_set_findings(settings, data))
+    yield from iter_check_findings("checkpoints", lambda: iter_checkpoint_store_findings(settings))
+    yield from iter_check_findings("service port", lambda: iter_service_port_findings(host, port))
 
 
 def _iter_device_findings(settings: Settings, device: str, data: Path | None, *, quick: bool) -> Iterator[Finding]:
@@ -81,20 +86,20 @@ def _iter_device_findings(settings: Settings, device: str, data: Path | None, *,
     if find_missing_training_package_error() is not None:
         yield skipped("device", "needs the extra `train`")
         return
-    missing = list(run_check("device", lambda: check_device_exists(device)))
+    missing = list(iter_check_findings("device", lambda: iter_missing_device_findings(device)))
     yield from missing
-    yield from run_check("precision", check_precision)
+    yield from iter_check_findings("precision", iter_precision_findings)
     if missing:
         yield skipped("equality", f"there is no device {device}")
         yield skipped("speed", f"there is no device {device}")
         return
     environment = make_execution_environment(settings, data, device)
-    yield from run_check("device", lambda: check_device(environment))
+    yield from iter_check_findings("device", lambda: iter_device_memory_findings(environment))
     if quick:
         yield skipped("equality", "left out by --quick")
         yield skipped("speed", "left out by --quick")
     else:
-        yield from run_check("equality", lambda: check_computation(environment))
+        yield from iter_check_findings("equality", lambda: iter_equality_and_speed_findings(environment))
 
 
 def _print_findings(findings: list[Finding]) -> None:

@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from bln_search.execution.self_test import SelfTestResult
 
 
-def check_computation(environment: ExecutionEnvironment) -> Iterator[Finding]:
+def iter_equality_and_speed_findings(environment: ExecutionEnvironment) -> Iterator[Finding]:
     """Run a small trial on the CPU and on the device; without a GPU twice on the CPU, which must repeat bit by bit."""
-    from bln_search.execution.device_process import call_in_device_process
-    from bln_search.execution.devices import choose_first_device
-    from bln_search.execution.self_test import LOSS_TOLERANCE, find_largest_difference, run_self_test
+    from bln_search.execution.device_process import call_in_own_process_if_gpu
+    from bln_search.execution.devices import choose_first_device_name
+    from bln_search.execution.self_test import LOSS_TOLERANCE, compute_largest_loss_difference, run_self_test_trial
 
-    device = choose_first_device(environment.device)
-    reference = run_self_test(replace(environment, device="cpu"))
-    result = call_in_device_process(run_self_test, replace(environment, device=device))
-    difference = find_largest_difference(reference, result)
+    device = choose_first_device_name(environment.device)
+    reference = run_self_test_trial(replace(environment, device="cpu"))
+    result = call_in_own_process_if_gpu(run_self_test_trial, replace(environment, device=device))
+    difference = compute_largest_loss_difference(reference, result)
     tolerance = 0.0 if device == "cpu" else LOSS_TOLERANCE
     compared = f"{len(reference.losses)} losses of a small trial on cpu and {device}"
     if not difference <= tolerance:

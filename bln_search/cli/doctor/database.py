@@ -14,7 +14,7 @@ from sqlalchemy.engine import make_url
 from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
 from bln_search.core.errors import BlnSearchError
 from bln_search.settings import Settings
-from bln_search.storage.ledger import Ledger, connect_without_schema_check
+from bln_search.storage.ledger import Ledger, open_ledger_without_schema_check
 from bln_search.storage.migration import known_schema_revisions, newest_known_schema_revision
 from bln_search.storage.tables import StudyRow
 
@@ -24,7 +24,7 @@ MAX_CLOCK_SKEW = 5.0
 _REACHABLE = "check that the server runs, and host, port, user and password of BLN_SEARCH_DATABASE"
 
 
-def check_database(settings: Settings, url: str | None) -> Iterator[Finding]:
+def iter_database_findings(settings: Settings, url: str | None) -> Iterator[Finding]:
     """Check that the database is reachable, has a schema that this version knows, and can be written.
 
     Args:
@@ -37,7 +37,7 @@ def check_database(settings: Settings, url: str | None) -> Iterator[Finding]:
             yield ok("database", f"{missing} does not exist yet; the first command creates it")
             yield from _check_clock_of_this_machine()
             return
-        ledger = connect_without_schema_check(database)
+        ledger = open_ledger_without_schema_check(database)
     except BlnSearchError as error:
         yield fault("database", str(error), "correct BLN_SEARCH_DATABASE or --database")
         return
@@ -50,7 +50,7 @@ def check_database(settings: Settings, url: str | None) -> Iterator[Finding]:
         yield _check_schema(ledger, revision)
         if revision == newest_known_schema_revision():
             yield _check_write_access(ledger)
-        yield from check_clock(ledger)
+        yield from iter_clock_findings(ledger)
 
 
 def _find_missing_sqlite_file(database: str) -> str | None:
@@ -84,7 +84,7 @@ def _check_write_access(ledger: Ledger) -> Finding:
     return ok("database writes", "a transaction that writes succeeds")
 
 
-def check_clock(ledger: Ledger, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Iterator[Finding]:
+def iter_clock_findings(ledger: Ledger, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> Iterator[Finding]:
     """Compare the clock of this machine with that of the database, by which leases expire.
 
     Args:

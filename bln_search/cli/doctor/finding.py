@@ -55,7 +55,7 @@ def skipped(name: str, detail: str) -> Finding:
     return Finding(name, FindingState.SKIPPED, detail)
 
 
-def run_check(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+def iter_check_findings(name: str, check: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
     """The findings of a check; an error that it raises is a fault of its own."""
     try:
         yield from check()

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
-from bln_search.cli.maintenance.data import count_missing_files
+from bln_search.cli.maintenance.data import count_missing_and_all_files
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.files.disk import find_disk_space_problem, measure_disk_usage
@@ -17,17 +17,17 @@ from bln_search.settings import Settings
 _TEST_CONTENT = b"bln-search doctor"
 
 
-def check_disk_space(settings: Settings) -> Iterator[Finding]:
+def iter_disk_space_findings(settings: Settings) -> Iterator[Finding]:
     """Check the free space of the folders that results are written to."""
-    problem = find_disk_space_problem(settings.result_folders, settings.free_bytes)
+    problem = find_disk_space_problem(settings.output_folders, settings.free_bytes)
     if problem is not None:
         yield fault("disk space", problem, "free some, for example with `bln-search checkpoints clean`")
         return
-    free = min(measure_disk_usage(folder).free for folder in settings.result_folders)
+    free = min(measure_disk_usage(folder).free for folder in settings.output_folders)
     yield ok("disk space", f"{free / 1e9:,.1f} GB are free for checkpoints and results")
 
 
-def check_written_folders(settings: Settings) -> Iterator[Finding]:
+def iter_written_folder_findings(settings: Settings) -> Iterator[Finding]:
     """Check that files can be written to the home and to the cache, or to the folder in which they will be created."""
     folders = {"home": (settings.home, "BLN_SEARCH_HOME"), "cache": (settings.cache, "BLN_SEARCH_CACHE")}
     for name, (folder, variable) in folders.items():
@@ -49,7 +49,7 @@ def find_write_problem(folder: Path) -> str | None:
     return None
 
 
-def check_data_sets(settings: Settings, data: Path | None) -> Iterator[Finding]:
+def iter_data_set_findings(settings: Settings, data: Path | None) -> Iterator[Finding]:
     """Check that the folder of data sets can be read, and that no data set lacks some of its files.
 
     Args:
@@ -70,7 +70,9 @@ def check_data_sets(settings: Settings, data: Path | None) -> Iterator[Finding]:
     except OSError as error:
         yield fault("data sets", f"{folder} cannot be read: {error.strerror}", "give read access to its folders")
         return
-    counts = {entry.name: count_missing_files(entry, entry.list_search_folders(folder)) for entry in CATALOG.values()}
+    counts = {
+        entry.name: count_missing_and_all_files(entry, entry.list_search_folders(folder)) for entry in CATALOG.values()
+    }
     present = [name for name, (missing, _) in counts.items() if not missing]
     yield ok("data sets", f"{folder}: {len(present)} of {len(counts)} present, {', '.join(present)}")
     for name, (missing, total) in counts.items():
@@ -79,7 +81,7 @@ def check_data_sets(settings: Settings, data: Path | None) -> Iterator[Finding]:
             yield fault(f"data set {name}", detail, f"run `bln-search data fetch {name}`")
 
 
-def check_checkpoint_store(settings: Settings) -> Iterator[Finding]:
+def iter_checkpoint_store_findings(settings: Settings) -> Iterator[Finding]:
     """Check that the checkpoint store takes, returns and deletes a file."""
     store = settings.checkpoint_store
     try:

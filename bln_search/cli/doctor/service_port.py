@@ -14,7 +14,7 @@ _TIMEOUT = 3.0
 """Seconds within which a service must answer."""
 
 
-def check_service_port(host: str, port: int) -> Iterator[Finding]:
+def iter_service_port_findings(host: str, port: int) -> Iterator[Finding]:
     """Check that the port is free, or that a service of bln-search answers there."""
     address = f"{host}:{port}"
     try:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from bln_search.execution.environment import ExecutionEnvironment
 
 
-def check_versions() -> Iterator[Finding]:
+def iter_version_findings() -> Iterator[Finding]:
     """Report the versions of Python and this package, and with the extra `train` those of torch and CUDA."""
     versions = f"bln-search {VERSION}, Python {platform.python_version()}"
     missing = find_missing_training_package_error()
@@ -29,24 +29,24 @@ def check_versions() -> Iterator[Finding]:
     import torch
 
     from bln_search.execution.gpu_versions import find_driver_version
-    from bln_search.norms.row_batching.compiled.availability import find_kernel_versions
+    from bln_search.norms.row_batching.compiled.availability import list_kernel_package_versions
 
     cuda = torch.version.cuda
     built = f"CUDA {cuda}, cuDNN {torch.backends.cudnn.version()}" if cuda else "without CUDA"  # type: ignore[no-untyped-call]
-    kernels = "".join(f", {name} {number}" for name, number in find_kernel_versions().items())
+    kernels = "".join(f", {name} {number}" for name, number in list_kernel_package_versions().items())
     driver = find_driver_version() or "none"
     yield ok("versions", f"{versions}, torch {torch.__version__} ({built}){kernels}, driver {driver}")
 
 
-def check_device(environment: ExecutionEnvironment) -> Iterator[Finding]:
+def iter_device_memory_findings(environment: ExecutionEnvironment) -> Iterator[Finding]:
     """Check every device of the environment in a process of its own, and report its memory."""
-    from bln_search.execution.device_process import call_in_device_process
-    from bln_search.execution.devices import list_devices
+    from bln_search.execution.device_process import call_in_own_process_if_gpu
+    from bln_search.execution.devices import list_devices_of_name
     from bln_search.execution.self_test import describe_device
 
-    for device in list_devices(environment.device):
+    for device in list_devices_of_name(environment.device):
         try:
-            found = call_in_device_process(describe_device, replace(environment, device=device))
+            found = call_in_own_process_if_gpu(describe_device, replace(environment, device=device))
         except (RuntimeError, AssertionError, TrialProcessLostError) as error:
             reason = str(error).partition("\n")[0]
             yield fault(f"device {device}", reason, "`nvidia-smi` shows whether the driver sees it and who uses it")
@@ -55,23 +55,23 @@ def check_device(environment: ExecutionEnvironment) -> Iterator[Finding]:
         yield ok(f"device {device}", f"{found.name}, {memory}")
 
 
-def check_device_exists(name: str) -> Iterator[Finding]:
+def iter_missing_device_findings(name: str) -> Iterator[Finding]:
     """Check that torch sees the device; nothing if it does."""
-    from bln_search.execution.devices import choose_device
+    from bln_search.execution.devices import resolve_device_name
 
     try:
-        choose_device(name)
+        resolve_device_name(name)
     except ModelError as error:
         remedy = "install NVIDIA's driver and the CUDA build of torch, or choose --device cpu"
         yield fault("device", str(error), remedy if "cuda" in name else "choose one of the named devices")
 
 
-def check_precision() -> Iterator[Finding]:
+def iter_precision_findings() -> Iterator[Finding]:
     """Check that trials compute in single precision whatever this process allows."""
-    from bln_search.norms.precision import disable_reduced_precision, read_precision_flags
+    from bln_search.norms.precision import read_precision_flags, use_full_float32_precision
 
     outside = {name: value for name, value in read_precision_flags().items() if value not in ("none", "ieee")}
-    with disable_reduced_precision():
+    with use_full_float32_precision():
         inside = {name: value for name, value in read_precision_flags().items() if value != "ieee"}
     override = os.environ.get("NVIDIA_TF32_OVERRIDE")
     if inside or override not in (None, "0"):

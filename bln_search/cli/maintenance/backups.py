@@ -16,9 +16,9 @@ from bln_search.cli.output import RecordsFormat, errors, os_errors_as_output_err
 from bln_search.cli.records import Record, print_record, print_records
 from bln_search.core.names import format_count_with_noun
 from bln_search.settings import load_settings
-from bln_search.storage.backups import BackupArchive, BackupManifest, open_verified_backup
+from bln_search.storage.backups import BackupManifest, BackupStore, open_verified_backup
 from bln_search.storage.backups.archive import format_timestamp
-from bln_search.storage.ledger import connect_without_schema_check
+from bln_search.storage.ledger import open_ledger_without_schema_check
 
 LocationArgument = Annotated[
     str, typer.Argument(metavar="DIR", help="Folder or URL (s3://bucket/folder) of backups.", show_default=False)
@@ -42,10 +42,10 @@ def backup(
     backup has, the exit code is 1 and no older backup is removed.
     """
     settings = load_settings()
-    archive = BackupArchive(target)
+    archive = BackupStore(target)
     with (
         os_errors_as_output_errors(),
-        closing(connect_without_schema_check(database or settings.database_url)) as ledger,
+        closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger,
     ):
         result = ledger.backups.create(
             settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_warning
@@ -72,14 +72,14 @@ def list_backups(
     source: LocationArgument, limit: LimitOption = None, output_format: FormatOption = RecordsFormat.TABLE
 ) -> None:
     """List the backups of a folder, newest first. `restore --backup MOMENT` restores one of them."""
-    archive = BackupArchive(source)
+    archive = BackupStore(source)
     with os_errors_as_output_errors():
         moments = archive.list_finished_timestamps()[::-1][:limit]
         records = [_manifest_to_record(archive.read_manifest(moment)) for moment in moments]
     print_records(records, _COLUMNS, output_format, partial(_print_backups_table, archive, records))
 
 
-def _print_backups_table(archive: BackupArchive, records: Sequence[Record]) -> None:
+def _print_backups_table(archive: BackupStore, records: Sequence[Record]) -> None:
     if not records:
         _print_warning(f"{archive} has no backup")
         return
@@ -106,12 +106,12 @@ def restore(
     Every file is verified before anything is written. A study that was running goes back into the queue.
     """
     settings = load_settings()
-    archive = BackupArchive(source)
+    archive = BackupStore(source)
     manifest = archive.read_manifest(moment)
     written = replaced = 0
     with (
         os_errors_as_output_errors(),
-        closing(connect_without_schema_check(database or settings.database_url)) as ledger,
+        closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger,
     ):
         if not dry_run:
             replaced = ledger.backups.check_and_count_replaced_studies(overwrite=overwrite)

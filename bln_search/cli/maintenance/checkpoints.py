@@ -70,7 +70,9 @@ def clean(
             param_hint="--database",
         )
     with os_errors_as_output_errors(), closing(open_and_upgrade_ledger(settings.database_url)) as ledger:
-        prunable = ledger.freeable_files.list_freeable_files(best) if keep is NetworkKeepPolicy.RECOMMENDED else []
+        prunable = (
+            ledger.freeable_files.list_prunable_files_by_study(best) if keep is NetworkKeepPolicy.RECOMMENDED else []
+        )
         garbage = ledger.garbage.find_garbage(store, age, prunable)
         if not dry_run:
             ledger.freeable_files.mark_files_as_freed(prunable)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bln_search.cli.options import DataOption, FormatOption, QuietOption, add_variable_to_help
+from bln_search.cli.options import DataOption, FormatOption, QuietOption, add_environment_variable_to_help
 from bln_search.cli.output import RecordsFormat, print_line
 from bln_search.cli.progress_lines import make_progress_line_printer
 from bln_search.cli.records import print_records
@@ -26,7 +26,9 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a dat
 FetchOption = Annotated[
     Path | None,
     typer.Option(
-        "--data", metavar="DIR", help=add_variable_to_help("Folder of data sets, created if it does not exist.", "data")
+        "--data",
+        metavar="DIR",
+        help=add_environment_variable_to_help("Folder of data sets, created if it does not exist.", "data"),
     ),
 ]
 
@@ -49,13 +51,13 @@ def list_data(data: DataOption = None, output_format: FormatOption = RecordsForm
 
 
 def _describe_file_state(entry: CatalogEntry, folders: list[Path]) -> str:
-    missing, total = count_missing_files(entry, folders)
+    missing, total = count_missing_and_all_files(entry, folders)
     if not missing:
         return "present"
     return "missing" if entry.find is not None else f"{missing} of {total} missing"
 
 
-def count_missing_files(entry: CatalogEntry, folders: list[Path]) -> tuple[int, int]:
+def count_missing_and_all_files(entry: CatalogEntry, folders: list[Path]) -> tuple[int, int]:
     """How many files of a data set are missing, and how many it has; one for a data set that finds its own files."""
     from bln_search.data.files import find_file
 
@@ -75,10 +77,10 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
     """Compare a data set's files with the published checksums, and count the examples of reviews."""
     from bln_search.data.catalog import get_catalog_entry
 
-    verify_data_set_and_print(get_catalog_entry(name), data or load_settings().data_folder)
+    check_data_set_and_print(get_catalog_entry(name), data or load_settings().data_folder)
 
 
-def verify_data_set_and_print(entry: CatalogEntry, folder: Path) -> None:
+def check_data_set_and_print(entry: CatalogEntry, folder: Path) -> None:
     """Verify a data set and print the result. Raises DataError if it is missing, damaged or not the published one."""
     from bln_search.data.files import read_verified_file
 
@@ -113,7 +115,7 @@ def _class_count_lines(data_set: DataSet) -> list[str]:
     """Return a line for each split with the number of examples of each class; none where labels are not classes."""
     if data_set.task is not TaskName.CLASSIFICATION:
         return []
-    splits = {"train": data_set.train_classes.tolist(), "test": data_set.test_classes.tolist()}
+    splits = {"train": data_set.train_class_indices.tolist(), "test": data_set.test_class_indices.tolist()}
     return [
         f"{split}, {', '.join(f'{labels.count(label):,} {name}' for label, name in enumerate(data_set.classes))}"
         for split, labels in splits.items()
@@ -130,11 +132,11 @@ def fetch(name: NameArgument, data: FetchOption = None, quiet: QuietOption = Fal
 
 def fetch_and_verify_data_set(entry: CatalogEntry, folder: Path, *, quiet: bool = False) -> None:
     """Download missing or damaged files of a data set, then verify it. quiet: print no line for each download."""
-    from bln_search.data.download import iter_downloaded_files
+    from bln_search.data.download import download_and_iter_files
 
     with suppress(DataError):
-        verify_data_set_and_print(entry, folder)
+        check_data_set_and_print(entry, folder)
         return
-    for path in iter_downloaded_files(entry, folder):
+    for path in download_and_iter_files(entry, folder):
         make_progress_line_printer(quiet=quiet)(f"downloaded {path}")
-    verify_data_set_and_print(entry, folder)
+    check_data_set_and_print(entry, folder)

@@ -11,7 +11,7 @@ from bln_search.cli.options import DatabaseOption, FormatOption
 from bln_search.cli.output import RecordsFormat, print_line
 from bln_search.cli.records import Record, print_record
 from bln_search.settings import load_settings
-from bln_search.storage.ledger import connect_without_schema_check
+from bln_search.storage.ledger import open_ledger_without_schema_check
 from bln_search.storage.migration import newest_known_schema_revision
 
 app = typer.Typer(help="The database: its schema revision and its upgrade.", no_args_is_help=True)
@@ -20,7 +20,7 @@ app = typer.Typer(help="The database: its schema revision and its upgrade.", no_
 @app.command()
 def status(database: DatabaseOption = None, output_format: FormatOption = RecordsFormat.TABLE) -> None:
     """Print the location of the database and its schema revision."""
-    with closing(connect_without_schema_check(database or load_settings().database_url)) as ledger:
+    with closing(open_ledger_without_schema_check(database or load_settings().database_url)) as ledger:
         record = {
             "database": str(ledger),
             "schema_revision": ledger.find_schema_revision(),
@@ -40,7 +40,7 @@ def _print_schema_status(record: Record) -> None:
 @app.command()
 def upgrade(database: DatabaseOption = None) -> None:
     """Create the tables, or upgrade them to the schema of this version."""
-    with closing(connect_without_schema_check(database or load_settings().database_url)) as ledger:
+    with closing(open_ledger_without_schema_check(database or load_settings().database_url)) as ledger:
         before = ledger.find_schema_revision()
         ledger.upgrade_schema()
     origin = "tables created" if before is None else f"upgraded from {before}"

@@ -39,7 +39,7 @@ from bln_search.core.files.disk import find_disk_space_problem
 from bln_search.core.files.log_files import LogFileSettings
 from bln_search.core.logs import configure_logging
 from bln_search.settings import Settings, load_settings
-from bln_search.storage.ledger import connect_without_schema_check, open_and_upgrade_ledger
+from bln_search.storage.ledger import open_and_upgrade_ledger, open_ledger_without_schema_check
 
 _log = logging.getLogger(__name__)
 _WORKER_COLUMNS = ("name", "device", "version", "started_at", "heartbeat_at")
@@ -110,7 +110,7 @@ def worker(
         executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
     )
     _configure_process_logs(settings, role="worker")
-    from bln_search.worker.exports.builder import ArchiveLimits, ExportBuilder
+    from bln_search.worker.exports.builder import ArchiveRetentionLimits, ExportBuilder
     from bln_search.worker.loop import QueueWorker
 
     if with_parent:
@@ -120,9 +120,9 @@ def worker(
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
 
         def find_problem_of_result_folders() -> str | None:
-            return find_disk_space_problem(settings.result_folders, settings.free_bytes)
+            return find_disk_space_problem(settings.output_folders, settings.free_bytes)
 
-        limits = ArchiveLimits(settings.export_lifetime, settings.export_bytes)
+        limits = ArchiveRetentionLimits(settings.export_lifetime, settings.export_bytes)
         exports = ExportBuilder(ledger, environment, limits, find_problem_of_result_folders)
         worker = QueueWorker(
             ledger, environment, trial_executor, settings.running_studies, find_problem_of_result_folders, exports
@@ -146,7 +146,7 @@ def workers(
         with open_service_client(service, token, settings) as client:
             live_workers = client.workers()
     else:
-        with closing(connect_without_schema_check(database or settings.database_url)) as ledger:
+        with closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger:
             live_workers = [vars(record) for record in ledger.workers.list_live_workers()]
     prefix = f"{socket.gethostname()}/"
     records = [

@@ -11,7 +11,7 @@ from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, S
 from bln_search.cli.output import RecordsFormat, errors
 from bln_search.cli.records import print_records, time_to_iso_text
 from bln_search.cli.sources import open_ledger_or_client
-from bln_search.core.errors import TokenError
+from bln_search.core.errors import TokenManagementError
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.share_links import MAX_DAYS
@@ -86,9 +86,9 @@ def revoke(
 
 
 def _get_study_owner(study: StudyRecord) -> str:
-    """Return the owner of a study, whose account the link belongs to. Raises TokenError without one."""
+    """Return the owner of a study, whose account the link belongs to. Raises TokenManagementError without one."""
     if not study.owner:
-        raise TokenError(
+        raise TokenManagementError(
             f"study {study.id} ({study.name}) belongs to no account: create the link over a service, with --server"
         )
     return study.owner

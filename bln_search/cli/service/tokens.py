@@ -18,7 +18,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
-from bln_search.storage.ledger import Ledger, connect_without_schema_check, open_and_upgrade_ledger
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger, open_ledger_without_schema_check
 
 app = typer.Typer(help="Access tokens of a service: their scopes and expiry.", no_args_is_help=True)
 _COLUMNS = ("id", "account", "scope", "label", "created_at", "expires_at", "revoked_at")
@@ -58,7 +58,7 @@ def create(
     else:
         account = "admin" if account is None else account
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        with closing(connect_without_schema_check(database or settings.database_url)) as ledger:
+        with closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger:
             is_new = ledger.find_schema_revision() is None
             ledger.upgrade_schema()
             secret, _ = ledger.tokens.create_token(account, scope, label, expires_at=expires)

@@ -88,7 +88,7 @@ class StudySource(Protocol):
         """Return the revision of the database schema; None if it is unknown."""
 
 
-def study_list_fields(study: StudyRecord) -> dict[str, object]:
+def study_to_list_record(study: StudyRecord) -> dict[str, object]:
     """Return the fields of a study for a list."""
     return {
         "id": study.id,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, study_list_fields
+from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, study_to_list_record
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.records import RowKey
@@ -32,7 +32,7 @@ class LedgerSource:
     def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
         """Return the fields of every study that passes the filter, newest first."""
         studies = (study for study in self.ledger.studies.list_studies() if _study_passes_filter(study, study_filter))
-        return [study_list_fields(study) for study in islice(studies, study_filter.limit)]
+        return [study_to_list_record(study) for study in islice(studies, study_filter.limit)]
 
     def get_study(self, name_or_id: str) -> StudyRecord:
         """Return the study with this number, or the newest with this name."""
@@ -48,7 +48,7 @@ class LedgerSource:
 
     def get_leaderboard(self, study: StudyRecord, arm: str | None, on: Split | None) -> Leaderboard:
         """Return the leaderboard."""
-        board = self.ledger.results.rank_study(study.id, study.spec, on=on)
+        board = self.ledger.results.rank_rows_of_study(study.id, study.spec, on=on)
         return board if arm is None else replace(board, rows=tuple(row for row in board.rows if row.arm == arm))
 
     def get_losses_by_row(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
@@ -63,12 +63,12 @@ class LedgerSource:
         if stored is not None:
             return stored.analysis
         try:
-            from bln_search.worker.analysis import compute_analysis
+            from bln_search.worker.analysis import compute_and_store_analysis
         except ModuleNotFoundError as error:
             if allow_incomplete:
                 raise MissingPackageError(error.name, "train") from None
             return None
-        return compute_analysis(self.ledger, study.id, None, save=False)
+        return compute_and_store_analysis(self.ledger, study.id, None, save=False)
 
     def list_events(self, study_id: int) -> list[EventRecord]:
         """Return the events of a study so far, oldest first."""

@@ -45,7 +45,7 @@ def open_ledger_or_client(database: str | None, server: str | None, token: str |
 
 
 @contextmanager
-def open_database_without_service(database: str | None, settings: Settings) -> Iterator[Ledger]:
+def open_database_ignoring_service(database: str | None, settings: Settings) -> Iterator[Ledger]:
     """Open the database, for a command that no service can answer.
 
     Args:

@@ -18,11 +18,11 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import RecordsFormat, print_line, results
 from bln_search.cli.records import print_records
-from bln_search.cli.sources import StudyFilter, open_study_source, study_list_fields
+from bln_search.cli.sources import StudyFilter, open_study_source, study_to_list_record
 from bln_search.core.states import StudyState
-from bln_search.core.tags import normalize_tags
+from bln_search.core.tags import check_and_sort_unique_tags
 from bln_search.specs.records import TrialRecord
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
 _STUDY_COLUMNS = ("id", "name", "owner", "state", "tags", "trials", "finished", "failed", "created")
 _TRIAL_COLUMNS = (
@@ -68,7 +68,7 @@ def list_studies(
     output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """List the studies of the database, or of a service, newest first."""
-    study_filter = StudyFilter(tuple(state or ()), name, owner, normalize_tags(tags or ()), limit)
+    study_filter = StudyFilter(tuple(state or ()), name, owner, check_and_sort_unique_tags(tags or ()), limit)
     with open_study_source(database, server, token) as source:
         records = source.list_studies(study_filter)
     print_records(records, _STUDY_COLUMNS, output_format, optional=_OPTIONAL_STUDY_COLUMNS)
@@ -85,10 +85,10 @@ def show(
     with open_study_source(database, server, token) as source:
         record = source.get_study(study)
         trials = source.list_trials(record.id)
-    labels = format_distinct_points(trial.point_json for trial in trials)
+    labels = make_label_by_distinct_point(trial.point_json for trial in trials)
     if output_format is RecordsFormat.JSON:
         document = {
-            **study_list_fields(record),
+            **study_to_list_record(record),
             "spec": record.spec.model_dump(mode="json"),
             "trial_list": [_trial_to_json_fields(trial, labels[trial.point_json]) for trial in trials],
         }

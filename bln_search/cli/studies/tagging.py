@@ -10,7 +10,7 @@ from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, 
 from bln_search.cli.output import errors
 from bln_search.cli.sources import open_ledger_or_client
 from bln_search.cli.studies.wording import format_study_label
-from bln_search.core.tags import normalize_tags
+from bln_search.core.tags import check_and_sort_unique_tags
 from bln_search.storage.ledger import Ledger
 
 
@@ -25,7 +25,10 @@ def tag(
     token: TokenOption = None,
 ) -> None:
     """Add tags to a study, remove tags, and print those that it has."""
-    changes = {"add_tags": normalize_tags(tags or ()), "remove_tags": normalize_tags(remove or ())}
+    changes = {
+        "add_tags": check_and_sort_unique_tags(tags or ()),
+        "remove_tags": check_and_sort_unique_tags(remove or ()),
+    }
     with open_ledger_or_client(database, server, token) as opened:
         if isinstance(opened, Ledger):
             record = opened.studies.get_by_name_or_id(study)

@@ -37,7 +37,9 @@ def print_time_estimate(estimate: TimeEstimate, output_format: RecordsFormat) ->
     elif output_format is RecordsFormat.JSON:
         print_record(time_estimate_to_record(estimate), output_format, lambda: None)
     else:
-        print_records([group_estimate_to_record(estimate, group) for group in estimate.groups], _COLUMNS, output_format)
+        print_records(
+            [trial_group_estimate_to_record(estimate, group) for group in estimate.groups], _COLUMNS, output_format
+        )
 
 
 def time_estimate_to_record(estimate: TimeEstimate) -> Record:
@@ -57,16 +59,16 @@ def time_estimate_to_record(estimate: TimeEstimate) -> Record:
         "seconds_of_study": estimate.seconds_with_workers,
         "seconds_per_group_at_most": estimate.seconds_per_group,
         "left_out": list(estimate.excluded_work),
-        "arms": [group_estimate_to_record(estimate, group) for group in estimate.groups],
+        "arms": [trial_group_estimate_to_record(estimate, group) for group in estimate.groups],
     }
 
 
-def group_estimate_to_record(estimate: TimeEstimate, group: GroupEstimate) -> Record:
+def trial_group_estimate_to_record(estimate: TimeEstimate, group: GroupEstimate) -> Record:
     """The estimate of trials that cost the same for each step."""
     trial, step = group.group.representative, group.times.step
     epochs = [member.epochs for member in group.group.trials]
     return {
-        "arm": group.group.arm_labels,
+        "arm": group.group.joined_arm_labels,
         "method": str(trial.arm.method),
         "parameters": group.group.common_point_label,
         "batch_size": trial.training.batch_size,
@@ -114,7 +116,7 @@ def _print_time_estimate_text(estimate: TimeEstimate) -> None:
 def _group_table_row(group: GroupEstimate) -> Record:
     step = group.times.step
     return {
-        "arm": group.group.arm_labels,
+        "arm": group.group.joined_arm_labels,
         "parameters": group.group.common_point_label,
         "m": group.group.representative.training.batch_size,
         "step": f"{_format_milliseconds(step.median)} [{_format_milliseconds(step.lower)}, "

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bln_search.cli.environment import make_execution_environment
-from bln_search.cli.options import DeviceOption, FormatOption, StudyFileArgument, WorkersOption, add_variable_to_help
+from bln_search.cli.options import (
+    DeviceOption,
+    FormatOption,
+    StudyFileArgument,
+    WorkersOption,
+    add_environment_variable_to_help,
+)
 from bln_search.cli.output import RecordsFormat, print_records_table, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.progress.remarks import print_data_set_remarks
@@ -18,9 +24,9 @@ from bln_search.cli.studies.time_estimate import print_time_estimate
 from bln_search.core.enums import Split
 from bln_search.core.registry import plugin_model_entry_points
 from bln_search.settings import load_settings
-from bln_search.specs import list_planned_rows, list_planned_trial_specs, load_study
+from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, load_study
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import count_trials_at_most, make_boundary_trial_specs
+from bln_search.specs.trial import count_trials_upper_bound, make_representative_trial_specs
 
 if TYPE_CHECKING:
     from bln_search.execution.time_estimate.estimate import TimeEstimate
@@ -37,7 +43,7 @@ EstimateDataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help=add_variable_to_help(
+        help=add_environment_variable_to_help(
             "With --estimate-time: folder of data sets; random inputs if it does not hold the data set.", "data"
         ),
     ),
@@ -111,7 +117,7 @@ def _list_arm_records(study: StudySpec) -> list[Record]:
     planned = list_planned_trial_specs(study)
     is_sampled = study.search is not None and study.samples_points_during_run
     records: list[Record] = []
-    for trial in {trial.arm.label: trial for trial in make_boundary_trial_specs(study)}.values():
+    for trial in {trial.arm.label: trial for trial in make_representative_trial_specs(study)}.values():
         trials = [candidate for candidate in planned if candidate.arm.label == trial.arm.label]
         evaluations = sum(candidate.num_evaluations_per_split for candidate in trials)
         records.append(
@@ -120,7 +126,7 @@ def _list_arm_records(study: StudySpec) -> list[Record]:
                 "method": trial.arm.method,
                 "semantics": trial.arm.semantics,
                 "seeds": len(study.seeds),
-                "rows": len(list_planned_rows(trial)) * len(trial.inference_batch_sizes),
+                "rows": len(list_planned_configurations_and_estimates(trial)) * len(trial.inference_batch_sizes),
                 "population": ", ".join(trial.population_estimates),
                 "trials": None if is_sampled else len(trials) + study.num_best_point_trials // len(study.arms),
                 "evaluations": None if is_sampled or study.trains_best_points_after_search else evaluations,
@@ -132,14 +138,14 @@ def _list_arm_records(study: StudySpec) -> list[Record]:
 def _print_study_plan(study: StudySpec, records: list[Record]) -> None:
     print_records_table(records, _TABLE_COLUMNS, f"{study.name}: {study.title}")
     if study.search is not None and study.samples_points_during_run:
-        count = count_trials_at_most(study)
+        count = count_trials_upper_bound(study)
         results.print(
             f"at most {count} trials, at points that {study.search.sampler} suggests, pruner {study.search.pruner}"
             f"{_final_trials_text(study)}; the file is valid"
         )
         return
     if study.trains_best_points_after_search:
-        results.print(f"{count_trials_at_most(study)} trials{_final_trials_text(study)}; the file is valid")
+        results.print(f"{count_trials_upper_bound(study)} trials{_final_trials_text(study)}; the file is valid")
         return
     trial_count, evaluation_count = (sum(int(str(record[name])) for record in records) for name in _COLUMNS[-2:])
     results.print(

@@ -37,7 +37,7 @@ class LogFileSettings:
         return replace(self, path=self.path.parent / f"{self.path.stem}.{role}{self.path.suffix}")
 
 
-def open_first_unlocked_log_file(file: LogFileSettings) -> logging.FileHandler:
+def open_first_unlocked_log_handler(file: LogFileSettings) -> logging.FileHandler:
     """Open the file, or the first of NAME.2.EXT, NAME.3.EXT, … that no other process has open.
 
     Two processes must not share a file: each would rotate the file that the other writes to.

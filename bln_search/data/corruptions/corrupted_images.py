@@ -36,7 +36,7 @@ def corrupt_images(
         DataError: The images have another type, shape or range.
         ValueError: The seed or an index is not a whole number of at least 0.
     """
-    checked = parse_images(images)
+    checked = validated_images(images)
     if not isinstance(seed, Integral) or isinstance(seed, bool) or seed < 0:
         raise ValueError(f"seed is a whole number of at least 0, not {seed!r}")
     examples = _parse_indices(indices, len(checked))
@@ -44,18 +44,18 @@ def corrupt_images(
     corrupted = np.empty(checked.shape, np.float32)
     for start in range(0, len(checked), _SLICE_EXAMPLES):
         rows = slice(start, start + _SLICE_EXAMPLES)
-        generators = iter_generators_per_example(corruption.name, int(seed), examples[rows])
+        generators = iter_random_generators_per_example(corruption.name, int(seed), examples[rows])
         corrupted[rows] = _apply_checked_and_clipped(function, checked[rows].astype(np.float64), corruption, generators)
     return corrupted
 
 
-def iter_generators_per_example(name: str, seed: int, indices: Sequence[int]) -> Generators:
+def iter_random_generators_per_example(name: str, seed: int, indices: Sequence[int]) -> Generators:
     """Yield the random generator of each example: the same for every severity, different for every corruption."""
     key = zlib.crc32(name.encode())
     return (np.random.default_rng((seed, key, index)) for index in indices)
 
 
-def parse_images(images: ArrayLike) -> NDArray[np.floating]:
+def validated_images(images: ArrayLike) -> NDArray[np.floating]:
     """Return the images as an array.
 
     Raises:

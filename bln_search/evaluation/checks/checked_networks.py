@@ -17,7 +17,7 @@ from bln_search.evaluation.row_evaluator import RowEvaluator
 _checked: WeakKeyDictionary[nn.Module, set[tuple[object, ...]]] = WeakKeyDictionary()
 
 
-def is_network_checked(evaluator: RowEvaluator, inputs: Inputs) -> bool:
+def are_fused_passes_checked(evaluator: RowEvaluator, inputs: Inputs) -> bool:
     """Return whether this network, unchanged, was checked with the same rows, score and form of inputs."""
     checked = _checked.get(evaluator.network)
     if checked is None or _has_state(evaluator.score):
@@ -25,7 +25,7 @@ def is_network_checked(evaluator: RowEvaluator, inputs: Inputs) -> bool:
     return _form_of_check(evaluator, inputs) in checked
 
 
-def remember_checked_network(evaluator: RowEvaluator, inputs: Inputs) -> None:
+def remember_checked_fused_passes(evaluator: RowEvaluator, inputs: Inputs) -> None:
     """Remember that fused passes of this network equal plain ones, unless its score may keep a state."""
     if not _has_state(evaluator.score):
         _checked.setdefault(evaluator.network, set()).add(_form_of_check(evaluator, inputs))

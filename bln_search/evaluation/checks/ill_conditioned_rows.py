@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from bln_search.data.inputs import Inputs, first_examples
+from bln_search.data.inputs import Inputs, first_examples_if_sliceable
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
 from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
@@ -54,7 +54,7 @@ class IllConditionedRowDetector:
             losses, self.double.fused_scores(BatchGroup(inputs, targets, 1, len(inputs)))[0]
         )
 
-    def find_plain_rows_unlike_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
+    def find_rows_unlike_double_in_plain_passes(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
         """Do the same as `find_rows_unlike_double` with plain forward passes."""
         if self.double is None:
             return {}
@@ -67,7 +67,7 @@ class IllConditionedRowDetector:
         exact = [self.double.plain_scores(row, batch)[0] for row in range(len(losses))]
         return self._describe_different_rows(losses, torch.stack(exact))
 
-    def add_rows_with_warning(self, rows: Mapping[int, str]) -> None:
+    def mark_ill_conditioned_rows_and_warn(self, rows: Mapping[int, str]) -> None:
         """Add ill-conditioned rows with their descriptions. Warns (UserWarning) of new ones."""
         new = [description for row, description in rows.items() if row not in self.rows]
         self.rows.update(rows)
@@ -86,7 +86,7 @@ class IllConditionedRowDetector:
             return "there is no higher precision: use other configurations, or larger mini-batches"
         return "evaluate them in double precision"
 
-    def recompute_scores_in_double(self, group: BatchGroup, losses: Tensor, correct: Tensor) -> Scores:
+    def replace_scores_of_ill_conditioned_rows(self, group: BatchGroup, losses: Tensor, correct: Tensor) -> Scores:
         """Return losses and correctness (rows, n) of a group, those of ill-conditioned rows in double precision."""
         rows = sorted(self.rows)
         if rows and self.double is not None:
@@ -94,13 +94,13 @@ class IllConditionedRowDetector:
             losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
         return losses, correct
 
-    def find_outputs_in_double(self, row: int, group: BatchGroup) -> Tensor | None:
+    def compute_outputs_if_ill_conditioned(self, row: int, group: BatchGroup) -> Tensor | None:
         """Return outputs (n, ...) of an ill-conditioned row in double precision; None for any other row."""
         if row not in self.rows or self.double is None:
             return None
         return self._to_working_precision(next(self.double.iter_fused_outputs(group, [row]))[0])
 
-    def plain_outputs_in_double(self, batch: MiniBatch) -> dict[int, Tensor]:
+    def plain_outputs_of_ill_conditioned_rows(self, batch: MiniBatch) -> dict[int, Tensor]:
         """Return outputs (n, ...) of each ill-conditioned row by plain forward passes in double precision."""
         if self.double is None:
             return {}
@@ -142,7 +142,7 @@ def _uses_half_precision(evaluator: RowEvaluator, inputs: Inputs) -> bool:
     """Return whether the network computes in half precision inside."""
     detector = _HalfPrecisionDetector()
     with detector:
-        evaluator.plain_outputs(0, first_examples(inputs, 2))
+        evaluator.plain_outputs(0, first_examples_if_sliceable(inputs, 2))
     return detector.half
 
 

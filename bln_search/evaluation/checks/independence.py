@@ -25,8 +25,8 @@ from bln_search.evaluation.checks.numerical_comparison import (
     output_distance_in_tolerances,
 )
 from bln_search.evaluation.row_evaluator import RowEvaluator
-from bln_search.norms.network.layers import evaluation_mode, find_norms, list_configurations_of_layers
-from bln_search.norms.precision import disable_reduced_precision
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, list_possible_configurations
+from bln_search.norms.precision import use_full_float32_precision
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 PLAIN_EVALUATION_HINT = "evaluate with one_pass=False"
@@ -91,14 +91,14 @@ def check_example_independence(network: nn.Module, inputs: Inputs, other: Inputs
         inputs: of a mini-batch, (m, ...).
         other: of another mini-batch; None where there is none.
     """
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     from_batch = next(
-        configuration for configuration in list_configurations_of_layers(layers) if configuration.uses_no_stored_value
+        configuration for configuration in list_possible_configurations(layers) if configuration.uses_no_stored_value
     )
     row = InferenceRow(from_batch, None)
     targets = torch.zeros(len(inputs), dtype=torch.int64, device=inputs.device)
     pair = BatchPair.from_mini_batches((inputs, targets), None if other is None else (other, targets))
-    with disable_reduced_precision(), evaluation_mode(network):
+    with use_full_float32_precision(), evaluation_mode(network):
         evaluator = RowEvaluator(network, [row], {layer: {} for layer in layers.values()})
         double = evaluator.try_copy_in_double_precision(inputs)
         check_fused_passes(
@@ -130,7 +130,9 @@ def check_fused_passes(evaluator: RowEvaluator, pair: BatchPair, *, scored: bool
             )
         distance = output_distance_in_tolerances(outputs, expected)
         if distance > 1 and not is_rounding_error(distance, evaluator, row, pair.inputs):
-            raise ModelError(describe_difference(evaluator, pair, row, _largest_difference(outputs, expected)))
+            raise ModelError(
+                describe_fused_pass_difference(evaluator, pair, row, _largest_difference(outputs, expected))
+            )
         if scored and distance <= 1:
             _check_score_independence(evaluator, group, outputs)
 
@@ -158,7 +160,7 @@ def _check_score_independence(evaluator: RowEvaluator, group: BatchGroup, output
         )
 
 
-def describe_difference(evaluator: RowEvaluator, pair: BatchPair, row: int, difference: float) -> str:
+def describe_fused_pass_difference(evaluator: RowEvaluator, pair: BatchPair, row: int, difference: float) -> str:
     """Return by how much fused and plain passes differ, and the probable cause."""
     configuration = evaluator.rows[row].configuration
     return (

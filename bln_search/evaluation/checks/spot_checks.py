@@ -12,7 +12,7 @@ from bln_search.core.errors import ModelError
 from bln_search.data.inputs import convert_to_double
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.checks.ill_conditioned_rows import ROUNDING_TOLERANCE
-from bln_search.evaluation.checks.independence import BatchPair, describe_difference
+from bln_search.evaluation.checks.independence import BatchPair, describe_fused_pass_difference
 from bln_search.evaluation.checks.numerical_comparison import is_rounding_error, loss_distance_in_tolerances
 from bln_search.evaluation.row_evaluator import RowEvaluator
 
@@ -51,11 +51,11 @@ class SpotChecks:
         for index in self._sampled_batch_indices(group):
             row = int(self._order[self._checked % len(self._order)])
             self._checked += 1
-            if not self.matches_plain_pass(group, losses, index, row):
+            if not self.check_and_match_plain_pass(group, losses, index, row):
                 rounded[row] = self.evaluator.rows[row].label
         return rounded
 
-    def matches_plain_pass(self, group: BatchGroup, losses: Tensor, index: int, row: int) -> bool:
+    def check_and_match_plain_pass(self, group: BatchGroup, losses: Tensor, index: int, row: int) -> bool:
         """Return whether the losses of a mini-batch equal those of a plain pass; False for rounding errors.
 
         Args:
@@ -97,4 +97,6 @@ class SpotChecks:
                 return
         if not is_rounding_error(loss_distance_in_tolerances(fused, plain, epsilon**0.5), evaluator, row, [batch[0]]):
             difference = float((fused.double() - plain.double()).abs().max())
-            raise ModelError(describe_difference(evaluator, BatchPair.from_mini_batches(batch, None), row, difference))
+            raise ModelError(
+                describe_fused_pass_difference(evaluator, BatchPair.from_mini_batches(batch, None), row, difference)
+            )

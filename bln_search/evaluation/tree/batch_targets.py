@@ -38,7 +38,7 @@ class BatchTargets:
         """Return (rows, N, paths·G) as (rows, paths, G, N)."""
         return values.view(len(values), self.size, -1, self.groups).permute(0, 2, 3, 1)
 
-    def select_paths_without_fillers(self, values: Tensor, positions: Ids | None) -> Tensor:
+    def drop_fillers_and_select_paths(self, values: Tensor, positions: Ids | None) -> Tensor:
         """Return the values of the paths at `positions` without filler examples: (paths, G, examples).
 
         Values (rows, paths, G, N) are returned unchanged where all paths and examples remain.

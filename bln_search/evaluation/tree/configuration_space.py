@@ -9,14 +9,14 @@ from math import prod
 
 from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import LayerScope, OtherLayers, PopulationEstimate
+from bln_search.core.enums import LayerScope, PopulationEstimate, UngroupedLayers
 from bln_search.core.errors import ModelError
-from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationOptions
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.split_evaluation import find_undefined_reason
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import list_configurations_of_layers
+from bln_search.norms.network.layers import list_possible_configurations
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from bln_search.tasks.score import Score
@@ -34,9 +34,9 @@ class PerLayerEvaluatorOptions:
 
     Attributes:
         estimate: the population estimate; None where none was estimated.
-        scope: which layers are tied; see `build_configuration_space`.
-        groups: patterns of layer names; see `build_configuration_space`.
-        others: treatment of layers that no group names; see `build_configuration_space`.
+        scope: which layers are tied; see `build_space_and_excluded_options`.
+        groups: patterns of layer names; see `build_space_and_excluded_options`.
+        others: treatment of layers that no group names; see `build_space_and_excluded_options`.
         score: per-example losses and correctness from outputs and targets.
         memory_limit: bytes of the largest tensor of a traversal, and of the cache; a few such tensors are alive at
             once.
@@ -45,7 +45,7 @@ class PerLayerEvaluatorOptions:
     estimate: str | None = PopulationEstimate.FROZEN
     scope: LayerScope = LayerScope.PER_LAYER
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    others: OtherLayers = OtherLayers.FREE
+    others: UngroupedLayers = UngroupedLayers.FREE
     score: Score = cross_entropy_and_correctness
     memory_limit: int = MEMORY_LIMIT
 
@@ -67,7 +67,7 @@ def make_inference_row(
     return InferenceRow(configuration, blended_estimate_label(estimate, blend))
 
 
-def build_configuration_space(
+def build_space_and_excluded_options(
     network: SegmentedNetwork,
     populations: Populations,
     estimate: str | None,
@@ -75,7 +75,7 @@ def build_configuration_space(
     *,
     scope: LayerScope = LayerScope.PER_LAYER,
     groups: Mapping[str, Sequence[str]] | None = None,
-    others: OtherLayers = OtherLayers.FREE,
+    others: UngroupedLayers = UngroupedLayers.FREE,
 ) -> tuple[ConfigurationSpace, ExcludedOptions]:
     """Return the configuration space of a network, and the options that are undefined.
 
@@ -93,8 +93,8 @@ def build_configuration_space(
         ModelError: a choice has no defined option, a pattern matches no layer, or a layer matches two groups.
     """
     tied = _layer_indices_by_choice(network.names, scope, groups or {}, others)
-    kept = set(list_ungrouped_layers(network.names, groups or {})) if others is OtherLayers.AS_IS else set()
-    choices: list[LayerConfigurationChoice] = []
+    kept = set(list_ungrouped_layer_names(network.names, groups or {})) if others is UngroupedLayers.AS_IS else set()
+    choices: list[LayerConfigurationOptions] = []
     excluded: dict[str, dict[str, str]] = {}
     for name, indices in tied.items():
         layers = {network.names[index]: network.layers[index] for index in indices}
@@ -109,18 +109,18 @@ def build_configuration_space(
         if not options:
             raise ModelError(f"{name} has no defined option: {next(iter(excluded[name].values()))}")
         choices.append(
-            LayerConfigurationChoice(name, tuple(indices), tuple(dict.fromkeys(options)), is_fixed=name in kept)
+            LayerConfigurationOptions(name, tuple(indices), tuple(dict.fromkeys(options)), is_fixed=name in kept)
         )
     return ConfigurationSpace(network.names, tuple(choices)), excluded
 
 
-def compute_max_space_size(
+def compute_space_size_with_all_options(
     network: SegmentedNetwork, scope: LayerScope, groups: Mapping[str, Sequence[str]] | None = None
 ) -> int:
-    """Return the size of the space if all options are defined. Raises ModelError as `build_configuration_space`."""
+    """Return the size of the space with all options. Raises ModelError as `build_space_and_excluded_options`."""
     tied = _layer_indices_by_choice(network.names, scope, groups or {}).values()
     choices = [{network.names[index]: network.layers[index] for index in indices} for indices in tied]
-    return prod(len(list_configurations_of_layers(layers)) for layers in choices)
+    return prod(len(list_possible_configurations(layers)) for layers in choices)
 
 
 def _find_undefined_reason(
@@ -148,10 +148,10 @@ def _possible_configurations(
     """Return every configuration of the layers of a choice; of a fixed one, the present configuration of its layer."""
     if is_fixed:
         return tuple(layer.configuration for layer in layers.values())
-    return list_configurations_of_layers(layers)
+    return list_possible_configurations(layers)
 
 
-def list_ungrouped_layers(names: Iterable[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
+def list_ungrouped_layer_names(names: Iterable[str], groups: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the names of the layers that no group names.
 
     Raises:
@@ -161,7 +161,10 @@ def list_ungrouped_layers(names: Iterable[str], groups: Mapping[str, Sequence[st
 
 
 def _layer_indices_by_choice(
-    names: Sequence[str], scope: LayerScope, groups: Mapping[str, Sequence[str]], others: OtherLayers = OtherLayers.FREE
+    names: Sequence[str],
+    scope: LayerScope,
+    groups: Mapping[str, Sequence[str]],
+    others: UngroupedLayers = UngroupedLayers.FREE,
 ) -> dict[str, list[int]]:
     """Return the indices of the layers of each choice, ordered by the first layer."""
     if scope is LayerScope.GLOBAL:
@@ -170,7 +173,7 @@ def _layer_indices_by_choice(
         return {name: [index] for index, name in enumerate(names)}
     tied: dict[str, list[int]] = {}
     for index, (name, group) in enumerate(_group_by_layer(names, groups).items()):
-        own_choice = _OTHER_LAYERS if others is OtherLayers.SHARED else name
+        own_choice = _OTHER_LAYERS if others is UngroupedLayers.SHARED else name
         if group is None and own_choice in groups:
             raise ModelError(
                 f"a group has the name {own_choice!r}, which the choice of layers outside of it has: rename the group"
@@ -180,7 +183,7 @@ def _layer_indices_by_choice(
 
 
 def _group_by_layer(names: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, str | None]:
-    """Return the group of each layer; None where no group names it. Raises ModelError as `list_ungrouped_layers`."""
+    """Return the group of each layer, None without one. Raises ModelError as `list_ungrouped_layer_names`."""
     for group, patterns in groups.items():
         for pattern in patterns:
             if not any(fnmatchcase(name, pattern) for name in names):

@@ -14,10 +14,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from bln_search.norms.row_batching.row_sum import ClassMajorRowSum
+from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums
 
 
-def try_factored_cross_entropy(logits: ClassMajorRowSum, targets: Tensor) -> tuple[Tensor, Tensor] | None:
+def try_compute_factored_cross_entropy(logits: ClassMajorLogitsAsSums, targets: Tensor) -> tuple[Tensor, Tensor] | None:
     """Return losses and correctness (rows, N, G) for classes `targets` (G, N); None where this form is not applicable.
 
     It is not applicable in less than single precision, where exponentials overflow, and where a target is not among the

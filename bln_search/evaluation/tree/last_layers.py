@@ -18,7 +18,7 @@ from bln_search.norms import Normalization
 from bln_search.norms.row_batching.compiled.availability import (
     can_kernels_read,
     flat_array,
-    index_array,
+    make_index_pair_array,
 )
 from bln_search.norms.row_batching.compiled.parallel import run_in_threads
 from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
@@ -28,7 +28,7 @@ from bln_search.norms.row_batching.row_sources import (
     PairSourcesByRow,
     resolve_layer_sources_by_row,
 )
-from bln_search.norms.row_batching.row_tensor import BatchLayout, EnumerationPlan, LazyRowTensor, tag_with_rows
+from bln_search.norms.row_batching.row_tensor import BatchLayout, LazyRowTensor, RowBatchingPlan, tag_with_rows
 from bln_search.norms.statistics import PopulationPair
 
 _LANES = 16
@@ -39,7 +39,7 @@ _SMALLEST_BATCH = 9
 
 
 @dataclass(frozen=True)
-class LastLayers:
+class NormLinearTanhTail:
     """The modules at the end of a network: norm, linear, tanh, last norm, last linear."""
 
     norm: Normalization
@@ -48,7 +48,7 @@ class LastLayers:
     last_linear: nn.Linear
 
     def try_sum_scores(
-        self, x: Tensor, layout: BatchLayout, last_plan: EnumerationPlan, targets: Tensor
+        self, x: Tensor, layout: BatchLayout, last_plan: RowBatchingPlan, targets: Tensor
     ) -> tuple[Tensor, Tensor] | None:
         """Return sums of losses and numbers of correct answers of each mini-batch.
 
@@ -74,13 +74,13 @@ class LastLayers:
         last = _LastNormConstants.try_resolve(self.last_norm, self.last_linear, last_plan, like)
         if last is None or not can_kernels_read(like, *parameters):
             return None
-        terms = factored.to_row_sum()
+        terms = factored.to_row_outputs_as_sums()
         assert terms.feature is not None
         batch = torch.stack([term.expand_as(terms.feature[0]) for term in terms.batch])
-        return last.sum_scores(batch, terms.feature.contiguous(), index_array(terms.rows), targets)
+        return last.sum_scores(batch, terms.feature.contiguous(), make_index_pair_array(terms.rows), targets)
 
 
-def find_last_layers(network: SegmentedNetwork) -> LastLayers | None:
+def find_norm_linear_tanh_tail(network: SegmentedNetwork) -> NormLinearTanhTail | None:
     """Return the last layers of a network; None where it does not end in this way."""
     if len(network.segments) < 3 or len(set(network.layer_of)) != len(network.layer_of):
         return None
@@ -90,7 +90,7 @@ def find_last_layers(network: SegmentedNetwork) -> LastLayers | None:
             [Normalization() as norm, nn.Linear() as linear, nn.Tanh()],
             [Normalization() as last_norm, nn.Linear() as last_linear],
         ) if not any(map(_is_changed, (*before, *last))):
-            return LastLayers(norm, linear, last_norm, last_linear)
+            return NormLinearTanhTail(norm, linear, last_norm, last_linear)
     return None
 
 
@@ -143,7 +143,7 @@ class _LastNormConstants:
 
     @staticmethod
     def try_resolve(
-        norm: Normalization, linear: nn.Linear, plan: EnumerationPlan, like: Tensor
+        norm: Normalization, linear: nn.Linear, plan: RowBatchingPlan, like: Tensor
     ) -> _LastNormConstants | None:
         """Resolve the constants; None where a row mixes values, or a population has several slots.
 
@@ -187,7 +187,7 @@ class _LastNormConstants:
                 float(feature.deviation.reshape(-1)[0]),
             ),
             around_selected_mean=norm.formula_variant.around_selected_mean,
-            rows=index_array(
+            rows=make_index_pair_array(
                 tuple(
                     (_variant_of(*pair), _variant_of(*other))
                     for pair, other in zip(sources.batch.sources, sources.feature.sources, strict=True)
@@ -201,7 +201,7 @@ class _LastNormConstants:
     ) -> tuple[Tensor, Tensor] | None:
         """Run the kernel; None where an exponential is not finite."""
         from bln_search.norms.row_batching.compiled.dense_tail import (  # noqa: PLC0415 - loads the compiler
-            sum_scores_of_last_layers,
+            add_scores_of_last_layers,
         )
 
         _, tiles, size, units = feature.shape
@@ -212,7 +212,7 @@ class _LastNormConstants:
         options = self.scalars, self.around_selected_mean, self.rows
         arguments = (*terms, *constants, *options, (tiles, size, units, self.classes, self.weights.shape[2]))
         sums = flat_array(losses), flat_array(correct)
-        run_in_threads(lambda start, stop: sum_scores_of_last_layers(*arguments, start, stop, *sums), tiles)
+        run_in_threads(lambda start, stop: add_scores_of_last_layers(*arguments, start, stop, *sums), tiles)
         return (losses, correct) if bool(losses.isfinite().all()) else None
 
 

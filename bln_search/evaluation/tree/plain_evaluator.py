@@ -15,12 +15,12 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import Inputs
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.scoring import score_examples
-from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_configuration_space
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, check_no_norms_in_recurrent_layers
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.evaluation.tree.verification import use_per_layer_configuration
-from bln_search.norms.network.layers import evaluation_mode, find_norms, use_training_sources_in_evaluation
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
 from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_PLAIN_CONFIGURATIONS = 4_096
@@ -51,8 +51,8 @@ class PlainPerLayerEvaluator:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         self.network, self.populations, self.options = network, populations, options or PerLayerEvaluatorOptions()
         self.batches, self._folds = list(batches), list(folds or [0] * len(batches))
-        self.segmented = list_norms_in_call_order(network, batches[0][0])
-        self.space, self.excluded = build_configuration_space(
+        self.segmented = make_segmented_network_without_segments(network, batches[0][0])
+        self.space, self.excluded = build_space_and_excluded_options(
             self.segmented,
             populations,
             self.options.estimate,
@@ -93,7 +93,7 @@ class PlainPerLayerEvaluator:
                 "in groups"
             )
         digits = np.array(
-            [self.space.digits_at_index(index) for index in range(self.space.num_configurations)], np.uint8
+            [self.space.choice_digits_at_index(index) for index in range(self.space.num_configurations)], np.uint8
         )
         total = sums if sums is not None else RunningScoreSums.zeros(max(self._folds) + 1, len(digits))
         total.total = len(self.batches)
@@ -134,7 +134,7 @@ class PlainPerLayerEvaluator:
         missing = {batch for batch in batches if (key, batch) not in self._cache}
         computed: dict[int, _Scores] = {}
         if missing:
-            configuration = self.space.configuration_of_digits([int(digit) for digit in row])
+            configuration = self.space.configuration_of_choice_digits([int(digit) for digit in row])
             with (
                 evaluation_mode(self.network),
                 use_per_layer_configuration(self.segmented, configuration, self.populations, self.options.estimate),
@@ -165,14 +165,14 @@ class PlainPerLayerEvaluator:
 
 
 @torch.no_grad()
-def list_norms_in_call_order(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
+def make_segmented_network_without_segments(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
     """Return the normalization layers of `network` in the order in which a forward pass calls them, without segments.
 
     Raises:
         ModelError: the forward pass calls none, or the network normalizes inside recurrent layers.
     """
     check_no_norms_in_recurrent_layers(network)
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     names = {layer: name for name, layer in layers.items()}
     called: list[str] = []
     hooks = [layer.register_forward_pre_hook(lambda layer, _: called.append(names[layer])) for layer in layers.values()]

@@ -48,7 +48,7 @@ class ActivationPrefixCache:
             self._entries.move_to_end(key)
         return entry
 
-    def put_unless_worse(self, key: _Key, activations: CachedActivations) -> None:
+    def put_unless_later_segment_is_cached(self, key: _Key, activations: CachedActivations) -> None:
         """Add an entry, unless one of the same or a later segment exists or it exceeds the limit on its own."""
         size, present = _count_bytes(activations), self._entries.get(key)
         if size > self.limit or (present is not None and present.segment >= activations.segment):
@@ -73,7 +73,7 @@ class GroupCacheView:
         """Return whether the prefix is cached."""
         return self.cache.find((self.group, len(prefix), prefix)) is not None
 
-    def find_longest_shared_prefix(self, trie: ConfigurationTrie) -> CachedActivations | None:
+    def find_activations_of_longest_prefix(self, trie: ConfigurationTrie) -> CachedActivations | None:
         """Return the longest cached prefix that all configurations of the tree share."""
         common = _prefix_of_all_configurations(trie)
         for depth in range(len(common), -1, -1):
@@ -86,7 +86,9 @@ class GroupCacheView:
         """Cache the values that enter `segment` at a node of the tree at `depth`."""
         first = 0 if depth == 0 else int(trie.first_configuration_of_nodes[depth - 1][node])
         prefix = tuple(int(digit) for digit in trie.digits[first, :depth])
-        self.cache.put_unless_worse((self.group, depth, prefix), CachedActivations(segment, depth, list(values)))
+        self.cache.put_unless_later_segment_is_cached(
+            (self.group, depth, prefix), CachedActivations(segment, depth, list(values))
+        )
 
 
 def _prefix_of_all_configurations(trie: ConfigurationTrie) -> Prefix:

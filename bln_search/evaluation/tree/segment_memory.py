@@ -24,7 +24,7 @@ def choose_chunk_bytes(memory_limit: int, device: torch.device) -> int:
 
 
 @dataclass(frozen=True)
-class SegmentMemory:
+class MemoryOfAllSegments:
     """Memory of the segments of a network.
 
     Attributes:
@@ -38,7 +38,7 @@ class SegmentMemory:
 
 
 @torch.no_grad()
-def measure_segment_memory(network: SegmentedNetwork, mini_batch: Tensor) -> SegmentMemory:
+def measure_memory_of_all_segments(network: SegmentedNetwork, mini_batch: Tensor) -> MemoryOfAllSegments:
     """Measure the segments by a forward pass of one mini-batch.
 
     Where segments pass numbers on, a second pass with twice as many examples shows which of them scale.
@@ -48,7 +48,7 @@ def measure_segment_memory(network: SegmentedNetwork, mini_batch: Tensor) -> Seg
     """
     largest, outputs = _measure_bytes_and_outputs(network, mini_batch)
     if not any(is_shape_value(value) for values in outputs for value in values):
-        return SegmentMemory(largest, tuple((False,) * len(values) for values in outputs))
+        return MemoryOfAllSegments(largest, tuple((False,) * len(values) for values in outputs))
     _, doubled_outputs = _measure_bytes_and_outputs(network, torch.cat([mini_batch, mini_batch]))
     try:
         flags = [
@@ -60,7 +60,7 @@ def measure_segment_memory(network: SegmentedNetwork, mini_batch: Tensor) -> Seg
         ]
     except ValueError as error:
         raise NotTraceableError(f"a number that this network reads from a shape cannot be traced: {error}") from error
-    return SegmentMemory(largest, tuple(flags))
+    return MemoryOfAllSegments(largest, tuple(flags))
 
 
 def _measure_bytes_and_outputs(

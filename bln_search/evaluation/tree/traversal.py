@@ -21,22 +21,22 @@ from bln_search.evaluation.batches import BatchGroup
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.configuration_space import make_inference_row
-from bln_search.evaluation.tree.factored_cross_entropy import try_factored_cross_entropy
+from bln_search.evaluation.tree.factored_cross_entropy import try_compute_factored_cross_entropy
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_example_tensor
 from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
-from bln_search.evaluation.tree.last_layers import find_last_layers
+from bln_search.evaluation.tree.last_layers import find_norm_linear_tanh_tail
 from bln_search.evaluation.tree.node_activations import Ids, NodeActivations
 from bln_search.evaluation.tree.prefix_cache import GroupCacheView
-from bln_search.evaluation.tree.segment_memory import SegmentMemory
+from bln_search.evaluation.tree.segment_memory import MemoryOfAllSegments
 from bln_search.evaluation.tree.trie import ConfigurationTrie
 from bln_search.norms.row_batching.compiled.availability import are_kernels_used
 from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
-    EnumerationPlan,
     LazyRowTensor,
     Populations,
     RowBatchedTensor,
+    RowBatchingPlan,
     remove_row_tag,
     tag_with_rows,
 )
@@ -87,7 +87,7 @@ class TreeTraversal:
         estimate: str | None,
         *,
         score: Score,
-        memory_plan: SegmentMemory,
+        memory_plan: MemoryOfAllSegments,
         chunk_bytes: int,
         path_bytes: int,
     ) -> None:
@@ -95,8 +95,8 @@ class TreeTraversal:
         self.populations, self.estimate = populations, estimate
         self.score, self.memory_plan = score, memory_plan
         self.chunk_bytes, self.path_bytes = chunk_bytes, path_bytes
-        self._plans: dict[tuple[int, tuple[int, ...]], EnumerationPlan] = {}
-        self._last_layers = find_last_layers(network)
+        self._plans: dict[tuple[int, tuple[int, ...]], RowBatchingPlan] = {}
+        self._last_layers = find_norm_linear_tanh_tail(network)
 
     def evaluate_configurations(
         self,
@@ -122,7 +122,7 @@ class TreeTraversal:
         has_classes = targets.are_classes and targets.has_no_fillers
         uses_kernel = are_kernels_used() and accepts_sums and cache is None and is_large and has_classes
         context = _TraversalContext(targets, trie, on_losses, cache, uses_kernel)
-        start = None if cache is None else cache.find_longest_shared_prefix(trie)
+        start = None if cache is None else cache.find_activations_of_longest_prefix(trie)
         if start is not None:
             paths = NodeActivations(np.zeros(1, np.int64), start.copy_values())
             self._visit_subtree(start.segment, start.depth, paths, context)
@@ -201,7 +201,7 @@ class TreeTraversal:
             ids, positions = _children_by_options(context.trie, paths.ids, depth, rows, num_options)
         if segment == len(self.network.layer_of):
             scores = self._score_outputs(outputs[0], targets, len(rows) * len(paths.ids))
-            context.on_losses(ids, *(targets.select_paths_without_fillers(values, positions) for values in scores))
+            context.on_losses(ids, *(targets.drop_fillers_and_select_paths(values, positions) for values in scores))
             return
         next_values = wrap_shape_values(outputs, self.memory_plan.scales_with_batch[segment], examples)
         next_paths = NodeActivations(
@@ -238,7 +238,7 @@ class TreeTraversal:
         context.on_losses(ids, *(values.view(-1, targets.groups, 1) for values in scores))
         return True
 
-    def _enumeration_plan(self, segment: int, rows: tuple[int, ...]) -> EnumerationPlan:
+    def _enumeration_plan(self, segment: int, rows: tuple[int, ...]) -> RowBatchingPlan:
         key = (segment, rows)
         if key not in self._plans:
             layer = self.network.layer_of[segment - 1]
@@ -246,18 +246,20 @@ class TreeTraversal:
             position = choice.layers.index(layer)
             blend = self.network.layers[layer].blend
             row_specs = tuple(make_inference_row(choice.options[row][position], self.estimate, blend) for row in rows)
-            self._plans[key] = EnumerationPlan(row_specs, self.populations)
+            self._plans[key] = RowBatchingPlan(row_specs, self.populations)
         return self._plans[key]
 
     def _score_outputs(self, output: Any, targets: BatchTargets, paths: int) -> tuple[Tensor, Tensor]:
         """Return losses and correctness, (rows or 1, paths, G, N)."""
         factored = output.factored if isinstance(output, LazyRowTensor) and targets.are_classes else None
         if self.score is cross_entropy_and_correctness and isinstance(factored, DenseNormLinearOutput):
-            logits = factored.try_class_major_row_sum()
+            logits = factored.try_class_major_logits_as_sums()
             scores = (
                 None
                 if logits is None
-                else try_factored_cross_entropy(logits, targets.repeat_for_paths_by_mini_batch(paths // output.copies))
+                else try_compute_factored_cross_entropy(
+                    logits, targets.repeat_for_paths_by_mini_batch(paths // output.copies)
+                )
             )
             if scores is not None:
                 return targets.reshape_scores_by_path(scores[0]), targets.reshape_scores_by_path(scores[1])

@@ -16,21 +16,21 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import have_same_shape, require_single_tensor
 from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
 from bln_search.evaluation.chunking import retain_freed_memory
-from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_configuration_space
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.node_activations import Ids
 from bln_search.evaluation.tree.prefix_cache import ActivationPrefixCache
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
-from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_segment_memory
+from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_memory_of_all_segments
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
 from bln_search.evaluation.tree.trie import (
     ConfigurationTrie,
     Digits,
     build_configuration_trie,
     digits_of_all_configurations,
-    sorted_unique_configurations,
+    sorted_unique_configurations_with_inverse,
 )
-from bln_search.evaluation.tree.verification import compare_with_plain_passes
+from bln_search.evaluation.tree.verification import check_sample_against_plain_passes
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations
 
@@ -83,8 +83,8 @@ class TreePerLayerEvaluator:
         example = require_single_tensor(batches[0][0])
         with evaluation_mode(network):
             self.segmented = split_at_norms(network)
-            self._memory_plan = measure_segment_memory(self.segmented, example)
-        whole_space, self.excluded = build_configuration_space(
+            self._memory_plan = measure_memory_of_all_segments(self.segmented, example)
+        whole_space, self.excluded = build_space_and_excluded_options(
             self.segmented,
             populations,
             self.options.estimate,
@@ -157,7 +157,7 @@ class TreePerLayerEvaluator:
     def check_against_plain_passes(self) -> None:
         """Compare a few configurations with plain forward passes, once. Raises ModelError where they differ."""
         if not self._is_checked:
-            compare_with_plain_passes(self)
+            check_sample_against_plain_passes(self)
             self._is_checked = True
 
     def score_sums_by_batch(
@@ -168,7 +168,7 @@ class TreePerLayerEvaluator:
         Both are (configurations, mini-batches), in the given orders. Activations after prefixes that configurations
         share with earlier ones come from the cache.
         """
-        unique, inverse = sorted_unique_configurations(
+        unique, inverse = sorted_unique_configurations_with_inverse(
             np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices))
         )
         positions = np.argsort(self._order)
@@ -187,7 +187,7 @@ class TreePerLayerEvaluator:
 
     def evaluate_per_example(self, digits: Digits | Sequence[Sequence[int]]) -> list[ExampleOutcomes]:
         """Return per-example losses and correctness of each of these configurations, in the order of the data."""
-        unique, inverse = sorted_unique_configurations(
+        unique, inverse = sorted_unique_configurations_with_inverse(
             np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices))
         )
         scores = _ExampleScores(len(unique), self.num_examples, next(self.network.parameters()).dtype)

@@ -55,7 +55,7 @@ def digits_of_all_configurations(space: ConfigurationSpace) -> Digits:
     return np.ascontiguousarray(grids.reshape(len(space.num_options_per_choice), -1).T)
 
 
-def sorted_unique_configurations(digits: Digits) -> tuple[Digits, NDArray[np.int64]]:
+def sorted_unique_configurations_with_inverse(digits: Digits) -> tuple[Digits, NDArray[np.int64]]:
     """Return the distinct configurations in the order of their indices, and the position of each given one in them."""
     unique, inverse = np.unique(digits, axis=0, return_inverse=True)
     return unique, inverse.reshape(-1)

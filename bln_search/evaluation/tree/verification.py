@@ -14,7 +14,7 @@ from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.data.inputs import convert_to_double, require_single_tensor
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
-from bln_search.evaluation.row_evaluator import try_copy_network_in_double_precision
+from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.configuration_space import make_inference_row
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
@@ -49,7 +49,7 @@ def use_per_layer_configuration(
 
 
 @torch.no_grad()
-def compute_plain_pass_losses(
+def compute_plain_pass_losses_of_configuration(
     evaluator: PerLayerEvaluator, configuration: PerLayerConfiguration, batches: Iterable[MiniBatch]
 ) -> Tensor:
     """Return per-example losses of one configuration by plain forward passes."""
@@ -61,7 +61,7 @@ def compute_plain_pass_losses(
         return torch.cat([score_examples(options.score, network(x.clone())[: len(y)], y)[0] for x, y in batches])
 
 
-def compare_with_plain_passes(evaluator: PerLayerEvaluator) -> None:
+def check_sample_against_plain_passes(evaluator: PerLayerEvaluator) -> None:
     """Compare some configurations with plain forward passes of the first two mini-batches.
 
     Where they differ in single precision, a copy in double precision decides: rounding errors grow in a network whose
@@ -75,7 +75,9 @@ def compare_with_plain_passes(evaluator: PerLayerEvaluator) -> None:
     if difference is None:
         return
     is_double = require_single_tensor(batches[0][0]).dtype == torch.float64
-    precise = None if is_double else try_copy_network_in_double_precision(evaluator.network, evaluator.populations)
+    precise = (
+        None if is_double else try_copy_network_and_populations_in_double(evaluator.network, evaluator.populations)
+    )
     if precise is not None:
         with suppress(Exception):  # a network may fail in double precision; the single-precision difference then counts
             double_batches = [(convert_to_double(inputs), targets) for inputs, targets in batches]
@@ -99,16 +101,16 @@ def _find_difference(evaluator: PerLayerEvaluator) -> str | None:
     """Return how the evaluator's losses differ from those of plain forward passes; None where they agree."""
     digits = _choose_digits_to_check(evaluator.space)
     for row, outcomes in zip(digits, evaluator.evaluate_per_example(digits), strict=True):
-        plain = compute_plain_pass_losses(
-            evaluator, evaluator.space.configuration_of_digits(row), evaluator.batches
+        plain = compute_plain_pass_losses_of_configuration(
+            evaluator, evaluator.space.configuration_of_choice_digits(row), evaluator.batches
         ).cpu()
         losses = torch.from_numpy(outcomes.losses)
         tolerance = _DOUBLE_TOLERANCE if plain.dtype == torch.float64 else _SINGLE_TOLERANCE
         if loss_distance_in_tolerances(losses, plain, tolerance) > 1:
             largest = (losses.double() - plain.double()).abs().nan_to_num(0.0, torch.inf).max()
             return (
-                f"with configuration {evaluator.space.configuration_of_digits(row)} losses of the tree traversal "
-                f"differ from those of plain forward passes "
+                f"with configuration {evaluator.space.configuration_of_choice_digits(row)} losses of the tree "
+                f"traversal differ from those of plain forward passes "
                 f"by up to {float(largest):.3g}: a layer of this network does not treat "
                 "examples independently"
             )

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import torch
 
-from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataUnavailableError, StorageFullError
+from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataUnavailableOnMachineError, StorageFullError
 from bln_search.core.files.atomic import DISK_FULL_ERRNOS
 from bln_search.core.states import FailureClass
 from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrialTask
@@ -37,7 +37,7 @@ class Executor(Protocol):
         """Largest number of trials that `run` runs in parallel. trials: the approximate number of trials."""
 
 
-def task_failed_from_error(error: Exception) -> TaskFailed:
+def make_task_failed_message(error: Exception) -> TaskFailed:
     """The failure that an exception of a trial stands for.
 
     Out of memory is retried with a lower memory limit. Infrastructure failures (files, connections, an accelerator) are
@@ -47,7 +47,7 @@ def task_failed_from_error(error: Exception) -> TaskFailed:
     reason = f"{type(error).__name__}: {error}"
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or _is_out_of_memory(error):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
-    if isinstance(error, CheckpointStoreError | DataUnavailableError):
+    if isinstance(error, CheckpointStoreError | DataUnavailableOnMachineError):
         return _task_failed_from_resource_error(error)
     disk_full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in DISK_FULL_ERRNOS)
     if isinstance(error, BlnSearchError):
@@ -59,9 +59,9 @@ def task_failed_from_error(error: Exception) -> TaskFailed:
     return TaskFailed(FailureClass.USER_ERROR, reason)
 
 
-def _task_failed_from_resource_error(error: CheckpointStoreError | DataUnavailableError) -> TaskFailed:
+def _task_failed_from_resource_error(error: CheckpointStoreError | DataUnavailableOnMachineError) -> TaskFailed:
     """The failure of a trial whose data set or checkpoint store is not available."""
-    if isinstance(error, DataUnavailableError):
+    if isinstance(error, DataUnavailableOnMachineError):
         return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_missing=True)
     return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_unavailable=True)
 

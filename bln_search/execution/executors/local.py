@@ -10,16 +10,16 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from bln_search.core.states import FailureClass
-from bln_search.execution.devices import is_gpu, list_devices
+from bln_search.execution.devices import is_gpu, list_devices_of_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
 from bln_search.execution.executors.device_health import DeviceHealth
 from bln_search.execution.executors.lost_processes import LostProcessCounter
-from bln_search.execution.executors.process_server import CONTEXT, preload_modules
+from bln_search.execution.executors.process_server import CONTEXT, register_modules_for_preloading
 from bln_search.execution.executors.worker_process import READY, FromWorker, run_group_worker, run_worker
 from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Message, TaskFailed, TrialTask
-from bln_search.training.stacked.key import may_fit_with_others
+from bln_search.training.stacked.key import may_be_fused_with_others
 
 _FORKSERVER_LOST_EXIT_CODE = 255
 """Exit code that multiprocessing reports for a process whose forkserver ended before it."""
@@ -99,7 +99,7 @@ class LocalExecutor:
         """
         self.losses = LostProcessCounter()
         self._max_trials = self.trials_per_process
-        self.health = DeviceHealth(list_devices(self.environment.device))
+        self.health = DeviceHealth(list_devices_of_name(self.environment.device))
         self.workers = self._num_processes(trials)
         self.workers_per_device = ceil(self.workers / len(self.health.devices))
         live: list[_WorkerProcess] = []
@@ -108,7 +108,7 @@ class LocalExecutor:
                 no_task_left = self._assign_tasks_to_idle_workers(live, next_task, on_message)
                 busy = [worker for worker in live if worker.tasks]
                 if not busy:
-                    self.losses.check_number_of_losses()
+                    self.losses.check_number_of_lost_processes()
                     self.health.check_device_is_left()
                     if no_task_left:
                         return
@@ -130,7 +130,7 @@ class LocalExecutor:
             return self.requested_workers
         device = self.environment.device
         if is_gpu(device):
-            return len(list_devices(device)) * self.trials_per_gpu
+            return len(list_devices_of_name(device)) * self.trials_per_gpu
         side_by_side = max(1, num_available_cores() // self.environment.threads)
         if self.trials_per_process > 1:  # an additional process would take trials from those that train several
             return max(1, min(side_by_side, trials))
@@ -180,7 +180,7 @@ class LocalExecutor:
         return not tasks or (
             len(tasks) < self._max_trials
             and sum(task.informs_sampler for task in tasks) < self.informing_trials_per_process
-            and any(may_fit_with_others(task.trial) for task in tasks)
+            and any(may_be_fused_with_others(task.trial) for task in tasks)
         )
 
     def _choose_or_start_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess:
@@ -192,11 +192,11 @@ class LocalExecutor:
 
     def _may_start_process(self, live: list[_WorkerProcess]) -> bool:
         capacity = min(self.workers, self.workers_per_device * len(self.health.usable_devices))
-        return len(live) < capacity and not self.losses.is_start_delayed and not self.losses.has_too_many_losses
+        return len(live) < capacity and not self.losses.is_start_delayed and not self.losses.has_too_many_lost_processes
 
     def _report_lost_process(self, task: TrialTask, message: TaskFailed, on_message: OnMessage) -> None:
         if not message.device_unusable:
-            self.losses.record_loss(message.reason)
+            self.losses.record_lost_process(message.reason)
         on_message(task, message)
 
     def _start_worker_process(self, live: list[_WorkerProcess]) -> _WorkerProcess:
@@ -204,7 +204,7 @@ class LocalExecutor:
 
         multiprocessing replaces a forkserver that has ended at the next start.
         """
-        preload_modules()
+        register_modules_for_preloading()
         driver_end, worker_end = CONTEXT.Pipe()
         occupied = [worker.device for worker in live]
         device = min(self.health.usable_devices, key=occupied.count)

@@ -18,13 +18,13 @@ class LostProcessCounter:
         self.reason = ""
         self.next_start = 0.0
 
-    def record_loss(self, reason: str) -> None:
+    def record_lost_process(self, reason: str) -> None:
         """Record a process that did not start, or ended before its first trial."""
         self.reason = reason
         if self.is_start_delayed:
             return
         self.count += 1
-        if not self.has_too_many_losses:
+        if not self.has_too_many_lost_processes:
             self.next_start = time.monotonic() + PAUSES[self.count - 1]
 
     def reset_after_completed_trial(self) -> None:
@@ -37,13 +37,13 @@ class LostProcessCounter:
         return time.monotonic() < self.next_start
 
     @property
-    def has_too_many_losses(self) -> bool:
+    def has_too_many_lost_processes(self) -> bool:
         """Are there too many consecutive losses?"""
         return self.count > len(PAUSES)
 
-    def check_number_of_losses(self) -> None:
+    def check_number_of_lost_processes(self) -> None:
         """Raise TrialProcessLostError if there are too many consecutive losses."""
-        if self.has_too_many_losses:
+        if self.has_too_many_lost_processes:
             raise TrialProcessLostError(
                 f"{self.count} times in a row a process for trials was lost as it started, the last time: "
                 f"{self.reason}; the machine may be short of memory, processes or open files"

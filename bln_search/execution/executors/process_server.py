@@ -18,7 +18,7 @@ HAS_SERVER = "forkserver" in multiprocessing.get_all_start_methods()
 CONTEXT = multiprocessing.get_context("forkserver" if HAS_SERVER else "spawn")
 
 
-def preload_modules() -> None:
+def register_modules_for_preloading() -> None:
     """Let the server load the modules of trials when it starts. After its start this has no effect."""
     if HAS_SERVER:
         CONTEXT.set_forkserver_preload(_PRELOADED)
@@ -27,5 +27,5 @@ def preload_modules() -> None:
 def start_process_server() -> None:
     """Start the server, unless it runs; it loads its modules in the background. A failure shows at the first trial."""
     if HAS_SERVER:
-        preload_modules()
+        register_modules_for_preloading()
         ensure_running()

@@ -15,15 +15,15 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
 from bln_search.evaluation.chunking import release_freed_memory
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.base import task_failed_from_error
+from bln_search.execution.executors.base import make_task_failed_message
 from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrainingPruned, TrialTask
-from bln_search.execution.trial import run_announced_trial_task
+from bln_search.execution.trial import run_trial_task_announcing_epochs
 from bln_search.training import TrainingRun
-from bln_search.training.generator_states import read_global_generators, restore_global_generators
-from bln_search.training.loop import PendingEpoch
+from bln_search.training.generator_states import read_global_generator_states, restore_global_generator_states
+from bln_search.training.loop import EpochToTrain
 from bln_search.training.seeding import reproducible_torch
-from bln_search.training.stacked.key import make_stacking_key, may_fit_with_others
-from bln_search.training.stacked.training import StackedTraining, can_record_steps
+from bln_search.training.stacked.key import find_stacking_key, may_be_fused_with_others
+from bln_search.training.stacked.training import StackedTraining, can_capture_steps_as_cuda_graph
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class _Trial:
     """
 
     task: TrialTask
-    steps: Generator[PendingEpoch | EpochRecord | None, None, None]
+    steps: Generator[EpochToTrain | EpochRecord | None, None, None]
     generators: dict[str, Tensor] | None = None
     run: TrainingRun | None = None
     is_pending: bool = False
@@ -61,9 +61,9 @@ class _Trial:
         return self.generators is not None
 
     @property
-    def may_fit(self) -> bool:
+    def may_be_fused(self) -> bool:
         """May the trial be trained with others?"""
-        return may_fit_with_others(self.task.trial)
+        return may_be_fused_with_others(self.task.trial)
 
 
 @dataclass
@@ -104,13 +104,13 @@ class TrialGroup:
         return len(self._trials)
 
     @property
-    def is_waiting(self) -> bool:
+    def is_awaiting_prune_decision(self) -> bool:
         """Does a trial wait for a decision of the pruner?"""
         return any(trial.asked_after is not None for trial in self._trials)
 
     def add(self, task: TrialTask) -> None:
         """Add a trial."""
-        steps = run_announced_trial_task(task, self.environment, lambda message: self.send(task, message))
+        steps = run_trial_task_announcing_epochs(task, self.environment, lambda message: self.send(task, message))
         self._trials.append(_Trial(task, steps))
 
     def decide(self, token: int, decision: PruneDecision) -> None:
@@ -126,20 +126,24 @@ class TrialGroup:
     def advance(self) -> None:
         """Run each trial until its next epoch, a question to the pruner, or its end."""
         for trial in list(self._trials):
-            if trial.has_begun or trial.may_fit or not any(of.has_begun and not of.may_fit for of in self._trials):
+            if (
+                trial.has_begun
+                or trial.may_be_fused
+                or not any(of.has_begun and not of.may_be_fused for of in self._trials)
+            ):
                 self._advance_trial(trial)
 
     def _advance_trial(self, trial: _Trial) -> None:
         while not trial.is_pending and trial.asked_after is None and trial in self._trials:
             self._take_step(trial)
 
-    def train_pending_epochs(self) -> None:
+    def train_fusible_pending_epochs(self) -> None:
         """Train the next epoch of every trial; those that fit together as one program."""
         by_key: dict[Hashable, list[_Trial]] = {}
         for trial in self._trials:
             if trial.run is None or not trial.is_pending or trial.trains_alone:
                 continue
-            key = make_stacking_key(trial.run, trial.task.trial)
+            key = find_stacking_key(trial.run, trial.task.trial)
             if key is not None:  # others train the epoch themselves
                 by_key.setdefault(key, []).append(trial)
         programs: _Programs = {}
@@ -154,16 +158,16 @@ class TrialGroup:
     def _take_step(self, trial: _Trial) -> None:
         device = torch.device(self.environment.device)
         if trial.generators is not None:
-            restore_global_generators(trial.generators, device)
+            restore_global_generator_states(trial.generators, device)
         try:
             step = next(trial.steps, _ENDED)
         except Exception as error:  # noqa: BLE001 - every failure becomes a message
-            self._fail(trial, task_failed_from_error(error))
+            self._fail(trial, make_task_failed_message(error))
             return
-        trial.generators = read_global_generators(device)
+        trial.generators = read_global_generator_states(device)
         if step is _ENDED:
             self._remove(trial)
-        elif isinstance(step, PendingEpoch):
+        elif isinstance(step, EpochToTrain):
             trial.run, trial.is_pending = step.run, True
         elif step is None:
             self._drop_programs_of(trial)  # the trial is evaluated now
@@ -189,7 +193,7 @@ class TrialGroup:
             What trained them, by their runs.
         """
         runs = tuple(trial.run for trial in trials if trial.run is not None)
-        if len(runs) == 1 and not (self.environment.cuda_graphs and can_record_steps(runs[0])):
+        if len(runs) == 1 and not (self.environment.cuda_graphs and can_capture_steps_as_cuda_graph(runs[0])):
             return {}  # the trial trains the epoch itself, which is not slower
         program = self._take_steps_together(runs)
         if isinstance(program, TaskFailed):
@@ -197,7 +201,7 @@ class TrialGroup:
         try:
             program.end_epoch()
         except Exception as error:  # noqa: BLE001 - whatever it is, the state of the runs is unknown
-            self._fail_all(trials, task_failed_from_error(error))
+            self._fail_all(trials, make_task_failed_message(error))
             return {}
         return {runs: program}
 
@@ -206,12 +210,12 @@ class TrialGroup:
         program, restore_runs = self._programs.pop(runs, None), None
         try:
             program = program or StackedTraining(runs, records_steps=self.environment.cuda_graphs)
-            restore_runs = program.save_runs()
-            program.take_steps()
+            restore_runs = program.snapshot_runs_for_undo()
+            program.take_all_steps_of_epoch()
         except Exception as error:  # noqa: BLE001 - whatever fails together may work alone
             if restore_runs is not None:
                 restore_runs()
-            return task_failed_from_error(error)
+            return make_task_failed_message(error)
         return program
 
     def _train_otherwise(self, key: Hashable, trials: Sequence[_Trial], failure: TaskFailed) -> _Programs:

@@ -17,11 +17,11 @@ from bln_search.evaluation.chunking import release_freed_memory
 from bln_search.execution.device_process import use_device_in_this_process
 from bln_search.execution.devices import is_gpu
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.base import task_failed_from_error
+from bln_search.execution.executors.base import make_task_failed_message
 from bln_search.execution.executors.trial_group import TrialGroup
 from bln_search.execution.gpu_memory import limit_gpu_memory
 from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrainingPruned, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 
 READY = None
 """First object that a process sends; from then on its end is a failure of its trials."""
@@ -56,7 +56,7 @@ def _serve(
         environment = replace(environment, device=use_device_in_this_process(device))
     except Exception as error:  # noqa: BLE001 - whatever the driver of the GPU reports
         with suppress(OSError):
-            connection.send((None, device_failed_from_error(device, error)))
+            connection.send((None, make_device_failed_message(device, error)))
         return
     with suppress(OSError):  # the driver has just ended; recv() raises EOFError
         connection.send(READY)
@@ -71,13 +71,13 @@ def _run_trials_one_by_one(connection: Connection, environment: ExecutionEnviron
             limit_gpu_memory(environment.gpu_fraction, alone=task.alone)
             _run_task_and_send_messages(task, environment, connection)
         except Exception as error:  # noqa: BLE001 - every failure becomes a message
-            connection.send((task.token, _name_gpu(task_failed_from_error(error), device)))
+            connection.send((task.token, _name_gpu(make_task_failed_message(error), device)))
         release_freed_memory()
 
 
 def _run_task_and_send_messages(task: TrialTask, environment: ExecutionEnvironment, connection: Connection) -> None:
     """Run one task; a prunable one waits for a PruneDecision after each epoch."""
-    steps = run_trial_task(task, environment, lambda message: connection.send((task.token, message)))
+    steps = iter_epochs_of_trial_task(task, environment, lambda message: connection.send((task.token, message)))
     for record in steps:
         if record is not None and task.prunable and _receive_decision(connection) is PruneDecision.STOP:
             steps.close()
@@ -102,7 +102,7 @@ def _run_trials_together(connection: Connection, environment: ExecutionEnvironme
     inbox = _Inbox(connection)
     with TrialGroup(environment, send) as group:
         while True:
-            while not len(group) or group.is_waiting or not inbox.is_empty:
+            while not len(group) or group.is_awaiting_prune_decision or not inbox.is_empty:
                 received = inbox.receive()
                 if isinstance(received, TrialTask):
                     limit_gpu_memory(environment.gpu_fraction, alone=received.alone)
@@ -110,7 +110,7 @@ def _run_trials_together(connection: Connection, environment: ExecutionEnvironme
                 else:
                     group.decide(*received)
                 group.advance()
-            group.train_pending_epochs()
+            group.train_fusible_pending_epochs()
             group.advance()
 
 
@@ -149,9 +149,9 @@ def _name_gpu(failure: TaskFailed, device: str) -> TaskFailed:
     return replace(failure, reason=f"on {device}: {failure.reason}") if is_gpu(device) else failure
 
 
-def device_failed_from_error(device: str, error: Exception) -> TaskFailed:
+def make_device_failed_message(device: str, error: Exception) -> TaskFailed:
     """The failure of a process that cannot use its device; another process may only have occupied all its memory."""
-    is_out_of_memory = task_failed_from_error(error).failure is FailureClass.OUT_OF_MEMORY
+    is_out_of_memory = make_task_failed_message(error).failure is FailureClass.OUT_OF_MEMORY
     reason = f"{device} cannot be used: {type(error).__name__}: {error}"
     return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=True, device_unusable=not is_out_of_memory)
 

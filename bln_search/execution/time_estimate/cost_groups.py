@@ -13,7 +13,7 @@ from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import (
     TrialSpec,
     list_planned_trial_specs,
-    make_boundary_trial_specs,
+    make_representative_trial_specs,
     make_search_or_full_trial_spec,
 )
 
@@ -41,7 +41,7 @@ class CostGroup:
         return self.trials[0]
 
     @property
-    def arm_labels(self) -> str:
+    def joined_arm_labels(self) -> str:
         """Labels of the arms."""
         return ", ".join(dict.fromkeys(trial.arm.label for trial in self.trials))
 
@@ -64,7 +64,7 @@ def list_expected_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
     if study.search is None or study.space is None or not study.samples_points_during_run:
         return (*list_planned_trial_specs(study), *_list_full_trials_at_bounds(study))
     points = num_points_per_arm(study.search, study.space)
-    at_bounds = make_boundary_trial_specs(study)
+    at_bounds = make_representative_trial_specs(study)
     trials = []
     for arm in study.arms:
         own = [
@@ -84,7 +84,7 @@ def _list_full_trials_at_bounds(study: StudySpec) -> tuple[TrialSpec, ...]:
     """The trials of the best points, assumed at bounds of the space; none if they are not trained."""
     if not study.trains_best_points_after_search:
         return ()
-    at_bounds = make_boundary_trial_specs(study)
+    at_bounds = make_representative_trial_specs(study)
     first = {trial.arm.label: trial for trial in reversed(at_bounds)}
     return tuple(first[arm.label].model_copy(update={"seed": seed}) for arm in study.arms for seed in study.seeds)
 

@@ -9,8 +9,8 @@ from statistics import fmean
 
 import torch
 
-from bln_search.execution.device_process import adapt_to_this_process
-from bln_search.execution.devices import is_gpu, list_devices
+from bln_search.execution.device_process import use_environment_in_this_process
+from bln_search.execution.devices import is_gpu, list_devices_of_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.cpu_limits import num_available_cores
 from bln_search.execution.executors.local import LocalExecutor
@@ -33,7 +33,7 @@ from bln_search.execution.time_estimate.process_start import measure_process_sta
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.seeding import reproducible_torch
-from bln_search.training.step_timing import Stopwatch
+from bln_search.training.step_timing import DeviceSynchronizedClock
 
 SECONDS_PER_GROUP = 10.0
 """Default time in which the steps of one group of trials are measured."""
@@ -127,7 +127,7 @@ def estimate_study_time(
     workers: int | None = None,
     *,
     seconds_per_group: float = SECONDS_PER_GROUP,
-    stopwatch: Stopwatch | None = None,
+    stopwatch: DeviceSynchronizedClock | None = None,
 ) -> TimeEstimate:
     """Measure a few steps of every group of trials that cost the same, and extrapolate to the whole study.
 
@@ -144,8 +144,8 @@ def estimate_study_time(
         DataError: The data set is damaged, too small, or neither here nor built in.
         ModelError: A network cannot be built, trained or evaluated.
     """
-    own = adapt_to_this_process(environment)
-    stopwatch = stopwatch or Stopwatch(own.device)
+    own = use_environment_in_this_process(environment)
+    stopwatch = stopwatch or DeviceSynchronizedClock(own.device)
     trials = list_expected_trials(study)
     groups = group_trials_by_cost(trials)
     with reproducible_torch(study.seeds[0], threads=environment.threads):
@@ -158,7 +158,7 @@ def estimate_study_time(
         hardware=name_gpu_or_processor(own.device),
         threads=environment.threads,
         workers=parallel,
-        slowdown=slowdown_of_shared_machine(parallel, _num_trials_without_sharing(environment)),
+        slowdown=compute_slowdown_of_shared_machine(parallel, _num_trials_without_sharing(environment)),
         seconds_per_group=seconds_per_group,
         inputs=inputs,
         process_start=measure_process_start_seconds(stopwatch),
@@ -167,7 +167,7 @@ def estimate_study_time(
     )
 
 
-def slowdown_of_shared_machine(workers: int, capacity: int) -> float:
+def compute_slowdown_of_shared_machine(workers: int, capacity: int) -> float:
     """Factor of the seconds of a trial if `workers` trials share what is enough for `capacity` trials."""
     return max(1.0, workers / capacity)
 
@@ -175,12 +175,12 @@ def slowdown_of_shared_machine(workers: int, capacity: int) -> float:
 def _num_trials_without_sharing(environment: ExecutionEnvironment) -> int:
     """Number of trials that run side by side without sharing a core or a GPU."""
     if is_gpu(environment.device):
-        return len(list_devices(environment.device))
+        return len(list_devices_of_name(environment.device))
     return max(1, num_available_cores() // environment.threads)
 
 
 def _measure_and_estimate_group(
-    group: CostGroup, inputs: MeasurementInputs, stopwatch: Stopwatch, budget: float
+    group: CostGroup, inputs: MeasurementInputs, stopwatch: DeviceSynchronizedClock, budget: float
 ) -> GroupEstimate:
     is_cuda = stopwatch.device.startswith("cuda")
     if is_cuda:

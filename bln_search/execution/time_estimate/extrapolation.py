@@ -180,7 +180,7 @@ class _TrialExtrapolation:
         return seconds
 
 
-def list_inputs_to_measure(trial: TrialSpec) -> tuple[EvaluatedInputs, ...]:
+def list_batch_sizes_and_lengths_to_measure(trial: TrialSpec) -> tuple[EvaluatedInputs, ...]:
     """The mini-batch sizes and lengths at which the one pass must be measured."""
     probes, training = trial.probes, trial.training.batch_size
     sizes = [*trial.inference_batch_sizes]
@@ -207,7 +207,7 @@ def extrapolate_trial_seconds(trial: TrialSpec, sizes: Mapping[Split, int], time
         validation=trial.epochs * sized.validation_seconds_per_epoch(),
         population=sized.population_seconds,
         fine_tuning=sized.fine_tuning_seconds(),
-        evaluation=0.0 if trial.is_search_trial else sized.evaluation_seconds(),
+        evaluation=0.0 if trial.is_search_phase_trial else sized.evaluation_seconds(),
         probes=sized.probe_seconds(),
     )
 

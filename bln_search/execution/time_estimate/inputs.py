@@ -10,17 +10,17 @@ import torch
 from numpy.typing import NDArray
 
 from bln_search.core.enums import Split
-from bln_search.core.errors import DataError, DataUnavailableError
+from bln_search.core.errors import DataError, DataUnavailableOnMachineError
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.prepared import PreparedData
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.data.text_lengths import make_splits_with_text_length
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
-from bln_search.execution.time_estimate.extrapolation import list_inputs_to_measure
+from bln_search.execution.time_estimate.extrapolation import list_batch_sizes_and_lengths_to_measure
 from bln_search.specs.sections.data import DataSpec
-from bln_search.specs.split_sizes import find_known_split_sizes
+from bln_search.specs.split_sizes import list_known_split_sizes
 from bln_search.specs.trial import TrialSpec
-from bln_search.training.step_timing import Stopwatch
+from bln_search.training.step_timing import DeviceSynchronizedClock
 
 _VALIDATED_EXAMPLES = 256
 _SMALLEST_TRAINING_SET = 1024
@@ -49,7 +49,7 @@ class MeasurementInputs:
         """Training steps of an epoch."""
         return self.sizes[Split.TRAIN] // batch_size
 
-    def make_training_inputs(self, batch_size: int) -> PreparedData:
+    def make_training_data(self, batch_size: int) -> PreparedData:
         """The examples with as many validation and test examples as are validated at once."""
         examples = max(1, _VALIDATED_EXAMPLES // batch_size) * batch_size
         splits = {
@@ -58,7 +58,7 @@ class MeasurementInputs:
         }
         return replace(self.data, splits=splits)
 
-    def make_evaluation_inputs(self, length: int | None) -> tuple[Examples, torch.Tensor]:
+    def make_evaluation_examples(self, length: int | None) -> tuple[Examples, torch.Tensor]:
         """Validation examples; texts have `length` token ids, or their length in training if it is None.
 
         Raises:
@@ -84,7 +84,7 @@ class MeasurementInputs:
 
 
 def load_or_make_measurement_inputs(
-    spec: DataSpec, trials: Sequence[TrialSpec], environment: ExecutionEnvironment, stopwatch: Stopwatch
+    spec: DataSpec, trials: Sequence[TrialSpec], environment: ExecutionEnvironment, stopwatch: DeviceSynchronizedClock
 ) -> MeasurementInputs:
     """Load the data set, or make random inputs of its shape if this machine does not have it.
 
@@ -102,9 +102,9 @@ def load_or_make_measurement_inputs(
     start = stopwatch.read_seconds()
     try:
         whole = load_prepared_data(spec, environment.data, environment.cache, environment.device)
-    except DataUnavailableError as error:
-        random = make_synthetic_data(spec, examples, environment.device)
-        if not (counts := find_known_split_sizes(spec)):
+    except DataUnavailableOnMachineError as error:
+        random = make_synthetic_prepared_data(spec, examples, environment.device)
+        if not (counts := list_known_split_sizes(spec)):
             raise DataError(f"data: {spec.name} has too few examples for these splits: lower validation") from error
         return MeasurementInputs(random, counts, str(error))
     loading = stopwatch.read_seconds() - start
@@ -117,7 +117,7 @@ def load_or_make_measurement_inputs(
 
 
 def _list_evaluation_batch_sizes(trial: TrialSpec) -> list[int]:
-    return [size for size, _ in list_inputs_to_measure(trial)]
+    return [size for size, _ in list_batch_sizes_and_lengths_to_measure(trial)]
 
 
 def _first_examples(values: tuple[Examples, torch.Tensor], count: int) -> tuple[Examples, torch.Tensor]:

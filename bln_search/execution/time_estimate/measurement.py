@@ -16,10 +16,10 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import BlnSearchError, ModelError
 from bln_search.data.corruptions import corrupt_images
-from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import iter_complete_mini_batches
-from bln_search.evaluation.populations import collect_frozen_moments
+from bln_search.evaluation.populations import collect_moments_with_frozen_weights
 from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
 from bln_search.execution.loaded_network import LoadedNetwork, build_initialized_network
@@ -28,13 +28,13 @@ from bln_search.execution.time_estimate.extrapolation import (
     EvaluatedInputs,
     EvaluationPassTimes,
     MeasuredGroupTimes,
-    list_inputs_to_measure,
+    list_batch_sizes_and_lengths_to_measure,
 )
 from bln_search.execution.time_estimate.inputs import MeasurementInputs
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.trial import TrialSpec
-from bln_search.training.step_timing import WARM_UP, Stopwatch, TimedTraining
+from bln_search.training.step_timing import WARM_UP, DeviceSynchronizedClock, TimedTraining
 
 _SHARES = {"training": 0.5, "validation": 0.1, "population": 0.1, "evaluation": 0.3}
 """Shares of the time of each part."""
@@ -56,16 +56,16 @@ class _TrialMeasurement:
 
     trial: TrialSpec
     inputs: MeasurementInputs
-    stopwatch: Stopwatch
+    stopwatch: DeviceSynchronizedClock
     budget: float
 
     def measure_all_durations(self) -> MeasuredGroupTimes:
         start = self.stopwatch.read_seconds()
         network = build_initialized_network(self.trial, self.inputs.data).to(self.stopwatch.device)
         network_seconds = self.stopwatch.read_seconds() - start
-        data = self.inputs.make_training_inputs(self.trial.training.batch_size)
+        data = self.inputs.make_training_data(self.trial.training.batch_size)
         training = self._measure_training(network, data)
-        steps, validations = training.measure_step_and_validation_seconds()
+        steps, validations = training.measure_seconds_of_each_step_and_validation()
         validation_example = median(validations) / len(data.splits[Split.VALIDATION][1])
         gathered: MomentsByEstimate = training.moments
         population_batch = 0.0
@@ -100,7 +100,9 @@ class _TrialMeasurement:
         def time_passes(number: int) -> tuple[dict[str, LayerMoments], float]:
             batches = iter_complete_mini_batches(inputs, targets, self.trial.training.batch_size)
             start = self.stopwatch.read_seconds()
-            moments = collect_frozen_moments(network, (x for x, _ in islice(batches, number)), several_at_once=True)
+            moments = collect_moments_with_frozen_weights(
+                network, (x for x, _ in islice(batches, number)), several_at_once=True
+            )
             return moments, (self.stopwatch.read_seconds() - start) / number
 
         for _ in range(WARM_UP):
@@ -111,7 +113,7 @@ class _TrialMeasurement:
     def _measure_evaluations(
         self, loaded: LoadedNetwork, validation_example: float
     ) -> dict[EvaluatedInputs, EvaluationPassTimes]:
-        needed = list_inputs_to_measure(self.trial)
+        needed = list_batch_sizes_and_lengths_to_measure(self.trial)
         budget = _SHARES["evaluation"] * self.budget / len(needed)
         row_example = validation_example * len(loaded.planned_inference_rows)
         return {
@@ -123,7 +125,7 @@ class _TrialMeasurement:
     ) -> EvaluationPassTimes:
         """Measure one mini-batch and then several. Mini-batches that would take too long have fewer examples."""
         batch_size, length = evaluated
-        inputs, targets = self.inputs.make_evaluation_inputs(length)
+        inputs, targets = self.inputs.make_evaluation_examples(length)
         measured_size = _affordable_batch_size(batch_size, budget, row_example)
         complete = list(iter_complete_mini_batches(inputs, targets, measured_size))
 
@@ -164,14 +166,16 @@ class _TrialMeasurement:
         probes = self.trial.probes
         if probes is None or probes.geometry is None:
             return 0.0
-        inputs = require_one_tensor(self.inputs.data.splits[Split.TRAIN][0][: probes.geometry], "probes.geometry")
+        inputs = require_single_tensor_for_purpose(
+            self.inputs.data.splits[Split.TRAIN][0][: probes.geometry], "probes.geometry"
+        )
         start = self.stopwatch.read_seconds()
         measure_weight_norms_and_curvature(network, inputs, epoch=1, learning_rate=1.0, seed=self.trial.seed)
         return self.stopwatch.read_seconds() - start
 
 
 def measure_trial_durations(
-    trial: TrialSpec, inputs: MeasurementInputs, stopwatch: Stopwatch, budget: float
+    trial: TrialSpec, inputs: MeasurementInputs, stopwatch: DeviceSynchronizedClock, budget: float
 ) -> MeasuredGroupTimes:
     """Measure the durations of a trial. Everything is computed at least once, and what has begun is finished.
 

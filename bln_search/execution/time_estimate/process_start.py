@@ -6,12 +6,12 @@ import subprocess
 import sys
 
 from bln_search.core.errors import TrialProcessLostError
-from bln_search.training.step_timing import Stopwatch
+from bln_search.training.step_timing import DeviceSynchronizedClock
 
 _PROGRAM = "import bln_search.execution.trial"
 
 
-def measure_process_start_seconds(stopwatch: Stopwatch) -> float:
+def measure_process_start_seconds(stopwatch: DeviceSynchronizedClock) -> float:
     """Start a process that loads what a trial needs, and return the seconds until it has ended.
 
     Raises:

@@ -6,13 +6,13 @@ from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
-from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.inputs import Inputs
 from bln_search.models.analytic.graph import (
     LinearOrConvolution,
     PropagationProgramBuilder,
     find_called_module,
-    shape_of_one_position,
+    shape_with_one_value_per_channel,
     trace_with_shapes,
 )
 from bln_search.models.recurrent.layer import RecurrentLayer
@@ -53,7 +53,7 @@ def bind_analytic_layers(network: nn.Module, example: Inputs) -> nn.Module:
     }
     if not layers:
         return network
-    example = require_one_tensor(example, "a method with statistics from the weights")
+    example = require_single_tensor_for_purpose(example, "a method with statistics from the weights")
     graph = trace_with_shapes(network, example, advice=_TRACE_ADVICE)
     calls = [node for node in graph.nodes if node.op == "call_module" and node.target in layers]
     for node in calls:
@@ -65,7 +65,7 @@ def bind_analytic_layers(network: nn.Module, example: Inputs) -> nn.Module:
     return network
 
 
-def set_input_moments(network: nn.Module, mean: Tensor, variance: Tensor) -> None:
+def set_ap2_input_moments(network: nn.Module, mean: Tensor, variance: Tensor) -> None:
     """Give the method `ap2` mean and variance of the examples that enter a network; by default they are 0 and 1.
 
     Args:
@@ -107,7 +107,7 @@ class _NormProgramBuilder(PropagationProgramBuilder):
         shape = source.all_input_nodes[0].meta["shape"]
         return PropagationProgram(
             [
-                PropagationStep(StandardMomentsRule(module, shape_of_one_position(shape))),
+                PropagationStep(StandardMomentsRule(module, shape_with_one_value_per_channel(shape))),
                 PropagationStep(self.get_operation_rule(source), (0,)),
             ]
         )
@@ -120,7 +120,7 @@ class _NormProgramBuilder(PropagationProgramBuilder):
             is_assumed = self.layer.method is Method.NORMPROP
             return StandardMomentsRule(norm, shape) if is_assumed else NormOutputRule(norm, shape)
         if node.op == "placeholder":
-            self._set_default_input_moments(shape_of_one_position(node.meta["shape"]))
+            self._set_default_input_moments(shape_with_one_value_per_channel(node.meta["shape"]))
             return NetworkInputRule(self.layer)
         return None
 

@@ -10,7 +10,7 @@ from bln_search.core.method import Method, StatisticSource
 from bln_search.models.analytic.graph import (
     collect_needed_nodes,
     find_called_module,
-    shape_of_one_position,
+    shape_with_one_value_per_channel,
     trace_with_shapes,
 )
 from bln_search.models.analytic.node_rules import get_moment_rule
@@ -96,7 +96,7 @@ def _norms_by_calling_node(graph: fx.Graph, network: nn.Module) -> dict[fx.Node,
 def _network_input_moments(network: nn.Module, node: fx.Node, moments: tuple[Tensor, Tensor] | None) -> MeanVariance:
     """Return the moments of an example, by default mean 0 and variance 1, with the network's dtype and device."""
     like = next(layer.weight for layer in network.modules() if isinstance(layer, Normalization))
-    shape = shape_of_one_position(node.meta["shape"])
+    shape = shape_with_one_value_per_channel(node.meta["shape"])
     if moments is not None:
         _check_input_moments(moments, tuple(node.meta["shape"]))
         return MeanVariance(*(part.to(like.device, like.dtype) for part in moments))

@@ -129,6 +129,6 @@ def find_called_module(node: fx.Node, network: nn.Module) -> nn.Module | None:
     return network.get_submodule(str(node.target)) if node.op == "call_module" else None
 
 
-def shape_of_one_position(shape: tuple[int, ...]) -> tuple[int, ...]:
+def shape_with_one_value_per_channel(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the shape of an example with one value for each channel; vectors and sequences keep their shape."""
     return (shape[0], *[1] * (len(shape) - 1)) if len(shape) > 2 else shape

@@ -9,7 +9,7 @@ from bln_search.models.analytic.graph import (
     LinearOrConvolution,
     PropagationProgramBuilder,
     find_called_module,
-    shape_of_one_position,
+    shape_with_one_value_per_channel,
     trace_with_shapes,
 )
 from bln_search.norms import Normalization
@@ -18,7 +18,7 @@ from bln_search.norms.analytic.moments import MeanVariance
 from bln_search.norms.analytic.propagation_program import PropagationProgram
 
 
-def build_linear_layer_programs(
+def build_linear_layer_moment_programs(
     network: nn.Module, example: Tensor, input_moments: MeanVariance | None, *, advice: str
 ) -> dict[nn.Module, PropagationProgram]:
     """Return for each linear or convolution layer the program to mean and variance of its output.
@@ -59,13 +59,13 @@ class _LinearProgramBuilder(PropagationProgramBuilder):
         """Return the rule of a linear layer in front or of the network's input."""
         module = find_called_module(node, self.network)
         if isinstance(module, LinearOrConvolution) and node is not self.target:
-            return StandardMomentsRule(module, shape_of_one_position(node.meta["shape"]))
+            return StandardMomentsRule(module, shape_with_one_value_per_channel(node.meta["shape"]))
         if node.op == "placeholder":
             target = find_called_module(self.target, self.network)
             assert target is not None
             given = self.input_moments
             return (
-                StandardMomentsRule(target, shape_of_one_position(node.meta["shape"]))
+                StandardMomentsRule(target, shape_with_one_value_per_channel(node.meta["shape"]))
                 if given is None
                 else ConstantMomentsRule(given)
             )

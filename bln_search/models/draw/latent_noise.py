@@ -37,7 +37,7 @@ class LatentNoise(nn.Module):
         for name, values in (("table", table), ("factors", factors), ("offsets", offsets)):
             self.register_buffer(name, values, persistent=False)
 
-    def find_rows(self, images: Tensor) -> Tensor:
+    def compute_noise_table_rows(self, images: Tensor) -> Tensor:
         """Return the row of the table (N,) int64 of each of `images` (N, ...), by its pixels rounded to 0 and 1."""
         pixels = images.flatten(1).round().double()
         return (pixels @ self.factors.double()).long() % _TABLE_ROWS

@@ -17,14 +17,14 @@ from bln_search.models.draw.attention import (
     WholeImageWriter,
 )
 from bln_search.models.draw.latent_noise import LatentNoise
-from bln_search.models.recurrent.cells import CellOutputLSTM, NormalizedLSTM
+from bln_search.models.recurrent.cells import CellOutputNormalizedLSTM, NormalizedLSTM
 from bln_search.models.recurrent.stepwise import StepwiseLayer, TimeStep
 from bln_search.models.recurrent.time_step_norms import Norm
 
 READ_SIZE, WRITE_SIZE = 2, 5
 """Sizes of the grids of attention for MNIST (Gregor et al. 2015, Table 3)."""
 
-_CELLS: Mapping[str, Callable[..., StepwiseLayer]] = {"cells": NormalizedLSTM, "cell_output": CellOutputLSTM}
+_CELLS: Mapping[str, Callable[..., StepwiseLayer]] = {"cells": NormalizedLSTM, "cell_output": CellOutputNormalizedLSTM}
 
 
 class DRAW(nn.Module):
@@ -97,7 +97,7 @@ class DRAW(nn.Module):
 
     def _draw(self, images: Tensor) -> tuple[Tensor, Tensor]:
         """Return the canvas c_T (N, C, H, W) and the sum of the Kullback-Leibler divergences (N,)."""
-        rows = self.noise.find_rows(images)
+        rows = self.noise.compute_noise_table_rows(images)
         canvas = torch.zeros_like(images)
         encoder_state, decoder_state = self.encoder.initial_state(images), self.decoder.initial_state(images)
         divergence = images.new_zeros(images.shape[0])

@@ -122,7 +122,7 @@ class Handwriting(nn.Module):
         points, inside = [], []
         for step in range(self.steps):
             states[0] = self.first.advance(torch.cat([point, window], 1), states[0], TimeStep(step))
-            weights, _ = self.window.weigh_characters(states[0][0], places, text.shape[1] + 1)
+            weights, _ = self.window.weigh_characters_and_move_window(states[0][0], places, text.shape[1] + 1)
             window, places = self.window(states[0][0], places, characters)
             for index, layer in enumerate(further, start=1):
                 given = torch.cat([point, window, states[index - 1][0]], 1)

@@ -49,10 +49,10 @@ class SoftWindow(nn.Module):
         Returns:
             w_t (N, features) and κ_t (N, K).
         """
-        weights, places = self.weigh_characters(h, places, characters.shape[1])
+        weights, places = self.weigh_characters_and_move_window(h, places, characters.shape[1])
         return (weights.unsqueeze(2) * characters).sum(1), places
 
-    def weigh_characters(self, h: Tensor, places: Tensor, number: int) -> tuple[Tensor, Tensor]:
+    def weigh_characters_and_move_window(self, h: Tensor, places: Tensor, number: int) -> tuple[Tensor, Tensor]:
         """Return φ(t, u) for u = 1 … number, (N, number), and κ_t (N, K)."""
         outputs = self.parameters_of_gaussians(h).clamp(max=_LARGEST_EXPONENT)
         log_weights, log_widths, log_steps = outputs.chunk(3, 1)

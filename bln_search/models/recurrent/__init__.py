@@ -1,6 +1,6 @@
 """Recurrent layers and networks."""
 
-from bln_search.models.recurrent.cells import CellOutputLSTM, NormalizedGRU, NormalizedLSTM, NormalizedRNN
+from bln_search.models.recurrent.cells import CellOutputNormalizedLSTM, NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.network import RecurrentNetwork
 from bln_search.models.recurrent.stepwise import GRU, RNN
@@ -10,7 +10,7 @@ __all__ = [
     "GRU",
     "LSTM",
     "RNN",
-    "CellOutputLSTM",
+    "CellOutputNormalizedLSTM",
     "NormalizedGRU",
     "NormalizedLSTM",
     "NormalizedRNN",

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.models.recurrent.layer import set_forget_gate_bias
+from bln_search.models.recurrent.layer import set_forget_gate_bias_to_one
 from bln_search.models.recurrent.stepwise import GRU, RNN, StepwiseLayer, TimeStep
 from bln_search.models.recurrent.time_step_norms import REFUSE, Norm, TimeStepNorms
 from bln_search.models.recurrent.weight_normalization import (
@@ -33,7 +33,7 @@ from bln_search.models.recurrent.weight_normalization import (
     bind_norms_to_weights,
     makes_analytic_layers,
 )
-from bln_search.norms.no_normalization import drop_biases_after_biased_layers
+from bln_search.norms.no_normalization import drop_biases_of_no_normalization
 
 
 class NormalizedRNN(RNN):
@@ -73,7 +73,7 @@ class _LSTMCell(StepwiseLayer):
     def initialize_weights_and_bias(self, generator: torch.Generator | None) -> None:
         """Initialize as every recurrent layer, with an open forget gate."""
         super().initialize_weights_and_bias(generator)
-        set_forget_gate_bias(self.bias, self.units)
+        set_forget_gate_bias_to_one(self.bias, self.units)
 
 
 class NormalizedLSTM(_LSTMCell):
@@ -102,7 +102,7 @@ class NormalizedLSTM(_LSTMCell):
         self.norm_hidden = bind_norms_to_weights(make_norms(self.num_gates * units), self, HIDDEN)
         self.norm_input = bind_norms_to_weights(make_norms(self.num_gates * units), self, INPUT)
         self.norm_cell = IdentityTimeStepNorms() if makes_analytic_layers(norm) else make_norms(units)
-        drop_biases_after_biased_layers(self)  # b is the bias
+        drop_biases_of_no_normalization(self)  # b is the bias
 
     def project_inputs(self, x: Tensor) -> Tensor:
         """Return W_x x_t of every step, (N, T, 4·units); b is added after the norms."""
@@ -116,7 +116,7 @@ class NormalizedLSTM(_LSTMCell):
         return _next_lstm_state(summed, state[1], self.norm_cell, time_step)
 
 
-class CellOutputLSTM(_LSTMCell):
+class CellOutputNormalizedLSTM(_LSTMCell):
     """A norm on the output of the cell only; gates in the order o, f, i, g.
 
         (o, f, i, g)_t = W_h h_{t-1} + W_x x_t + b,    the bias of f starts at one
@@ -144,7 +144,7 @@ class CellOutputLSTM(_LSTMCell):
                 "computed: set normalize to cells and use wn, or use a method with statistics of the mini-batch"
             )
         self.norm_cell = TimeStepNorms(norm, units, steps, gain=gain, longer_sequences=longer_sequences)
-        drop_biases_after_biased_layers(self)  # as in the plain LSTM
+        drop_biases_of_no_normalization(self)  # as in the plain LSTM
 
     def step(
         self, input_part: Tensor, hidden_part: Tensor, state: tuple[Tensor, ...], time_step: TimeStep
@@ -191,13 +191,15 @@ class NormalizedGRU(GRU):
         self.norm_candidate = bind_norms_to_weights(make_norms(units), self, INPUT, units=candidate)
         self.norm_recalled = bind_norms_to_weights(make_norms(units), self, HIDDEN, units=candidate)
         for norms in (self.norm_hidden, self.norm_recalled):
-            drop_biases_after_biased_layers(norms)  # the norms of the input parts have the biases, as in the plain GRU
+            drop_biases_of_no_normalization(norms)  # the norms of the input parts have the biases, as in the plain GRU
 
     def gates_and_candidate_terms(
         self, input_part: Tensor, hidden_part: Tensor, time_step: TimeStep
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units), with each product normalized."""
-        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_gates(input_part, hidden_part)
+        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_parts_into_gates_and_candidate(
+            input_part, hidden_part
+        )
         return (
             self.norm_hidden(hidden_gates, *time_step) + self.norm_input(input_gates, *time_step),
             self.norm_candidate(input_candidate, *time_step),

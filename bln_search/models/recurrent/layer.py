@@ -74,7 +74,7 @@ class RecurrentLayer(nn.Module):
         return f"{self.inputs}, {self.units}, dropout={self.dropout}, recurrent_dropout={self.recurrent_dropout}"
 
 
-def set_forget_gate_bias(bias: Tensor | None, units: int) -> None:
+def set_forget_gate_bias_to_one(bias: Tensor | None, units: int) -> None:
     """Set the forget gate of a bias (o, f, i, g) to one. Source: Jozefowicz, Zaremba & Sutskever 2015."""
     if bias is not None:
         nn.init.ones_(bias.data[units : 2 * units])
@@ -92,7 +92,7 @@ class LSTM(RecurrentLayer):
     def initialize_weights_and_bias(self, generator: torch.Generator | None) -> None:
         """Initialize as every recurrent layer, with an open forget gate."""
         super().initialize_weights_and_bias(generator)
-        set_forget_gate_bias(self.bias, self.units)
+        set_forget_gate_bias_to_one(self.bias, self.units)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return all hidden states (N, T, units); for an input with a row tag, those of all rows."""

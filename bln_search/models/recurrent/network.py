@@ -11,10 +11,10 @@ from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
 from bln_search.data.texts import PADDING
-from bln_search.models.lenet import make_linear_block
+from bln_search.models.lenet import make_linear_block_layers
 from bln_search.models.recurrent.placement import NORMS_AFTER_LAYERS, make_recurrent_layer_factory
 from bln_search.models.recurrent.time_step_norms import Norm
-from bln_search.norms.no_normalization import drop_biases_after_biased_layers
+from bln_search.norms.no_normalization import drop_biases_of_no_normalization
 
 _DEFAULT_DROPOUT = 0.2
 
@@ -95,10 +95,10 @@ class RecurrentNetwork(nn.Module):
             make_layer(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout)
             for inputs, units in pairwise(sizes)
         )
-        self.norms = drop_biases_after_biased_layers(nn.ModuleList(outer_norm(width) for width in widths))
+        self.norms = drop_biases_of_no_normalization(nn.ModuleList(outer_norm(width) for width in widths))
         outputs = 1 if classes == 2 else classes
         self.classifier = nn.Sequential(
-            *make_linear_block(sizes[-1], dense, outer_norm, nn.Tanh), nn.Linear(dense, outputs)
+            *make_linear_block_layers(sizes[-1], dense, outer_norm, nn.Tanh), nn.Linear(dense, outputs)
         )
         self.has_one_output = classes == 2
         self.per_token = per_token

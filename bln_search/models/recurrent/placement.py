@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from bln_search.core.errors import ModelError
-from bln_search.models.recurrent.cells import CellOutputLSTM, NormalizedGRU, NormalizedLSTM, NormalizedRNN
+from bln_search.models.recurrent.cells import CellOutputNormalizedLSTM, NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.stepwise import GRU, RNN
 from bln_search.models.recurrent.time_step_norms import REFUSE, Norm
@@ -55,7 +55,7 @@ def make_recurrent_layer_factory(
                     f"{name} is an option of normalization inside cells: set normalize to cells, or remove {name}"
                 )
         return _PLAIN_LAYERS[cell]
-    layer = CellOutputLSTM if normalize == "cell_output" else _NORMALIZED_LAYERS[cell]
+    layer = CellOutputNormalizedLSTM if normalize == "cell_output" else _NORMALIZED_LAYERS[cell]
     return partial(
         layer,
         norm=norm,

@@ -17,7 +17,7 @@ _FEWEST_FOR_POPULATION = 2
 """Number of examples from which statistics of the mini-batch count for a population: one example has no deviation."""
 
 
-def normalize_present(layer: nn.Module, x: Tensor, present: Tensor) -> Tensor:
+def normalize_present_examples(layer: nn.Module, x: Tensor, present: Tensor) -> Tensor:
     """Normalize the examples that are present, as a mini-batch of their own; return zeros for the others.
 
     With one example present, statistics of the mini-batch are those of a mini-batch of one: the mean is the example

@@ -162,10 +162,14 @@ class GRU(StepwiseLayer):
         time_step: TimeStep,  # noqa: ARG002 - only a norm depends on the step
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return z_t and r_t (N, 2·units), W x_t and U h_{t-1} (N, units)."""
-        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_gates(input_part, hidden_part)
+        input_gates, input_candidate, hidden_gates, hidden_candidate = self.split_parts_into_gates_and_candidate(
+            input_part, hidden_part
+        )
         return input_gates + hidden_gates, input_candidate, hidden_candidate
 
-    def split_gates(self, input_part: Tensor, hidden_part: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def split_parts_into_gates_and_candidate(
+        self, input_part: Tensor, hidden_part: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Split the input part, then the hidden part, into gates (N, 2·units) and candidate (N, units)."""
         sizes = [2 * self.units, self.units]
         input_gates, input_candidate = torch.split(input_part, sizes, 1)

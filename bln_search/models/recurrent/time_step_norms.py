@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from bln_search.core.configuration import training_configuration_of
 from bln_search.core.errors import ModelError
-from bln_search.models.recurrent.present_examples import normalize_present
+from bln_search.models.recurrent.present_examples import normalize_present_examples
 from bln_search.norms.normalization import Normalization
 from bln_search.norms.row_batching.row_tensor import RowBatchedTensor
 
@@ -66,7 +66,7 @@ class TimeStepNorms(nn.Module):
         Args:
             x: (N, features).
             step: index of the time step.
-            present: (N,), the examples whose statistics count, see `normalize_present`; None for all.
+            present: (N,), the examples whose statistics count, see `normalize_present_examples`; None for all.
 
         Raises:
             ModelError: there are no statistics for this step, see `check_steps`.
@@ -117,7 +117,7 @@ class TimeStepNorms(nn.Module):
 
 
 def _normalize_present_or_all(layer: nn.Module, x: Tensor, present: Tensor | None) -> Tensor:
-    normalized: Tensor = layer(x) if present is None else normalize_present(layer, x, present)
+    normalized: Tensor = layer(x) if present is None else normalize_present_examples(layer, x, present)
     return normalized
 
 

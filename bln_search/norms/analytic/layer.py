@@ -81,12 +81,12 @@ class NormalizationFromWeights(Normalization):
         mean, variance = pool_moments_over_positions(value, feature_axis)
         return MeanVariance(mean.unsqueeze(0), variance.unsqueeze(0))
 
-    def find_stored_value(self, statistic: Statistic, source: StatisticSource, x: Tensor) -> Tensor | None:
+    def resolve_stored_value(self, statistic: Statistic, source: StatisticSource, x: Tensor) -> Tensor | None:
         """As in every layer; source A is computed from the present weights in training, or where none is stored."""
         if source is not StatisticSource.ANALYTIC or (
             not self.training and self.has_configured_value_from(statistic, source)
         ):
-            return super().find_stored_value(statistic, source, x)
+            return super().resolve_stored_value(statistic, source, x)
         if self._computed is None:
             self._computed = self.input_moments_from_weights(training=self.training)
         mean, variance = self._computed
@@ -94,7 +94,7 @@ class NormalizationFromWeights(Normalization):
             return mean
         return torch.sqrt(variance + self.formula_variant.epsilon)
 
-    def estimates_from_history(self) -> dict[str, LayerMoments]:
+    def moments_by_estimate_from_history(self) -> dict[str, LayerMoments]:
         """Return mean and variance from the present weights; empty for a layer that is not bound."""
         if self.propagation is None:
             return {}
@@ -104,12 +104,12 @@ class NormalizationFromWeights(Normalization):
         moments = StatisticMoments(mean, torch.zeros_like(mean), deviation, variance)
         return {str(PopulationEstimate.ANALYTIC): LayerMoments(moments, None, self.batch_size or 1, 1)}
 
-    def history_numbers_to_store(self) -> list[int]:
+    def list_extra_state_numbers(self) -> list[int]:
         """Return for each statistic whether its stored value comes from the weights."""
         return [int(self.origins.get(statistic) is PopulationEstimate.ANALYTIC) for statistic in self.method.statistics]
 
-    def restore_history_numbers(self, state: list[int]) -> None:
-        """Restore the numbers that `history_numbers_to_store` returned."""
+    def restore_extra_state_numbers(self, state: list[int]) -> None:
+        """Restore the numbers that `list_extra_state_numbers` returned."""
         self.origins = {
             statistic: PopulationEstimate.ANALYTIC
             for statistic, is_analytic in zip(self.method.statistics, state, strict=True)
@@ -142,7 +142,7 @@ class AP2(NormalizationFromWeights):
     """Analytic propagation of mean and variance, from the gains and biases of the normalization layers in front.
 
     Their outputs have mean β and variance γ². The inputs of the network have mean 0 and variance 1, as standardized
-    data have, unless `set_input_moments` gives others.
+    data have, unless `set_ap2_input_moments` gives others.
 
     Source: Shekhovtsov & Flach 2018, Eq. 3-6.
     """

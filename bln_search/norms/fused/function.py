@@ -41,7 +41,7 @@ class _FusedNormalization(torch.autograd.Function):
         return by_input, sums[0], sums[1], None, None
 
 
-def normalize_fused(
+def normalize_fused_with_statistics(
     x: Tensor, weight: Tensor, bias: Tensor, layout: FusedLayout, terms: FusedTerms
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Normalize a mini-batch with the statistics of training, in two launches forward and two backward.
@@ -54,8 +54,8 @@ def normalize_fused(
         terms: Weights of the branches, ε and values of earlier steps.
 
     Returns:
-        The output of the shape of `x`; the statistics of the mini-batch branch, see `torch_kernels.BatchRow`, empty
-        without this branch; mean and variance of the feature branch, (2, groups), empty without it. Only the output
+        The output of the shape of `x`; the statistics of the mini-batch branch, see `torch_kernels.BatchStatisticIndex`,
+        empty without this branch; mean and variance of the feature branch, (2, groups), empty without it. Only the output
         has gradients, to `x`, `weight` and `bias`, of first order.
     """
     result: tuple[Tensor, Tensor, Tensor] = _FusedNormalization.apply(x.contiguous(), weight, bias, layout, terms)  # type: ignore[no-untyped-call]

@@ -15,7 +15,7 @@ from torch import Tensor
 from bln_search.norms.fused import torch_kernels
 from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.terms import FusedTerms
-from bln_search.norms.fused.torch_kernels import BatchRow
+from bln_search.norms.fused.torch_kernels import BatchStatisticIndex
 
 
 def is_triton_installed() -> bool:
@@ -115,7 +115,7 @@ def _describe_output(x: Tensor, layout: list[int], terms: list[float]) -> tuple[
     return torch.empty_like(x), x.new_empty(2, FusedLayout.from_numbers(layout).num_groups if has_feature else 0)
 
 
-batch_statistics.register_fake(lambda x, _history, layout, _terms: x.new_empty(len(BatchRow), layout[1]))
+batch_statistics.register_fake(lambda x, _history, layout, _terms: x.new_empty(len(BatchStatisticIndex), layout[1]))
 normalize.register_fake(lambda x, *others: _describe_output(x, *others[-2:]))
 gradient_sums.register_fake(lambda _grad, x, *others: x.new_empty(4, others[-2][1]))
 input_gradient.register_fake(lambda _grad, x, *_: torch.empty_like(x))

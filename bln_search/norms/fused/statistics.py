@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from bln_search.norms.axes import InputAxes
-from bln_search.norms.fused.torch_kernels import BatchRow
+from bln_search.norms.fused.torch_kernels import BatchStatisticIndex
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class FusedStatistics:
     """What the fused kernels return beside the output.
 
     Attributes:
-        batch: Statistics of the mini-batch branch, see `BatchRow`; empty without this branch.
+        batch: Statistics of the mini-batch branch, see `BatchStatisticIndex`; empty without this branch.
         feature: Mean and variance of the feature branch, (2, groups); empty without this branch.
         epsilon: ε under the root of the deviations.
     """
@@ -30,7 +30,9 @@ class FusedStatistics:
         statistics: list[Tensor] = []
         if self.batch.numel():
             kept = axes.broadcast_shape(self.batch.shape[1])
-            statistics += self._triple(self.batch[BatchRow.MEAN], self.batch[BatchRow.VARIANCE], kept)
+            statistics += self._triple(
+                self.batch[BatchStatisticIndex.MEAN], self.batch[BatchStatisticIndex.VARIANCE], kept
+            )
         if self.feature.numel():
             reduced = axes.feature_reduction_axes
             kept = tuple(1 if axis in reduced else shape[axis] for axis in range(axes.ndim))

@@ -19,7 +19,7 @@ from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.terms import FusedTerms, History
 
 
-class BatchRow(IntEnum):
+class BatchStatisticIndex(IntEnum):
     """Rows of the statistics of the mini-batch branch, (7, C).
 
     Members:
@@ -42,7 +42,7 @@ class BatchRow(IntEnum):
 
 
 def compute_batch_statistics(x: Tensor, layout: FusedLayout, terms: FusedTerms) -> Tensor:
-    """Return the statistics of the mini-batch branch, see `BatchRow`."""
+    """Return the statistics of the mini-batch branch, see `BatchStatisticIndex`."""
     values, history = x.view(layout.shape), terms.history
     mean = values.mean((0, 2))
     variance = (values - mean.view(-1, 1)).square().mean((0, 2))
@@ -96,12 +96,12 @@ def compute_gradient_sums(
     sums[1] = sum_of_grads
     if batch is not None and terms.batch_weight is not None:
         normalized = (grads * _normalized_batch(values, batch)).sum((0, 2))
-        factor, offset = batch[BatchRow.FACTOR], batch[BatchRow.OFFSET]
+        factor, offset = batch[BatchStatisticIndex.FACTOR], batch[BatchStatisticIndex.OFFSET]
         sums[0] += terms.batch_weight * (factor * normalized + offset * sum_of_grads)
-        scale = terms.batch_weight * weight * factor * batch[BatchRow.RECIPROCAL]
-        by_centre, by_total = -scale * sum_of_grads, -0.5 * scale * batch[BatchRow.RECIPROCAL] * normalized
+        scale = terms.batch_weight * weight * factor * batch[BatchStatisticIndex.RECIPROCAL]
+        by_centre, by_total = -scale * sum_of_grads, -0.5 * scale * batch[BatchStatisticIndex.RECIPROCAL] * normalized
         count = layout.num_values_of_channel
-        sums[2] = ((1 - terms.history.share) * by_centre + batch[BatchRow.SLOPE] * by_total) / count
+        sums[2] = ((1 - terms.history.share) * by_centre + batch[BatchStatisticIndex.SLOPE] * by_total) / count
         sums[3] = 2 * terms.own_variance_factor * by_total / count
     if terms.feature_weight is not None:
         normalized_features = _normalized_features(values, feature, layout, terms)[0]
@@ -123,8 +123,8 @@ def compute_input_gradient(
     scaled, values = grad.view(layout.shape) * weight.view(-1, 1), x.view(layout.shape)
     result = torch.zeros_like(values)
     if batch is not None and terms.batch_weight is not None:
-        scale = terms.batch_weight * batch[BatchRow.FACTOR] * batch[BatchRow.RECIPROCAL]
-        centred = values - batch[BatchRow.MEAN].view(-1, 1)
+        scale = terms.batch_weight * batch[BatchStatisticIndex.FACTOR] * batch[BatchStatisticIndex.RECIPROCAL]
+        centred = values - batch[BatchStatisticIndex.MEAN].view(-1, 1)
         result = scaled * scale.view(-1, 1) + sums[2].view(-1, 1) + sums[3].view(-1, 1) * centred
     if terms.feature_weight is not None:
         normalized, reciprocal = _normalized_features(values, feature, layout, terms)
@@ -137,12 +137,12 @@ def compute_input_gradient(
 
 def _normalized_batch(values: Tensor, batch: Tensor) -> Tensor:
     """Return (x − E)·R of the mini-batch branch."""
-    return (values - batch[BatchRow.CENTRE].view(-1, 1)) * batch[BatchRow.RECIPROCAL].view(-1, 1)
+    return (values - batch[BatchStatisticIndex.CENTRE].view(-1, 1)) * batch[BatchStatisticIndex.RECIPROCAL].view(-1, 1)
 
 
 def _corrected_batch_branch(values: Tensor, batch: Tensor) -> Tensor:
     """Return r·(x − E)·R + d of the mini-batch branch."""
-    factor, offset = batch[BatchRow.FACTOR].view(-1, 1), batch[BatchRow.OFFSET].view(-1, 1)
+    factor, offset = batch[BatchStatisticIndex.FACTOR].view(-1, 1), batch[BatchStatisticIndex.OFFSET].view(-1, 1)
     return factor * _normalized_batch(values, batch) + offset
 
 

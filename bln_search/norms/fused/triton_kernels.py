@@ -11,7 +11,7 @@ def batch_statistics_kernel(
     x_ptr, history_ptr, batch_ptr, outer, channels, inner, epsilon, share, own_variance_factor, r_max, d_max,
     KIND: tl.constexpr, BETWEEN: tl.constexpr, CHANNELS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """Write the rows of `BatchRow` for CHANNELS channels."""
+    """Write the rows of `BatchStatisticIndex` for CHANNELS channels."""
     channel = tl.program_id(0) * CHANNELS + tl.arange(0, CHANNELS)
     in_channels = channel < channels
     count = outer * inner

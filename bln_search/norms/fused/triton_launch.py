@@ -8,7 +8,7 @@ from torch import Tensor
 
 from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.terms import FusedTerms
-from bln_search.norms.fused.torch_kernels import BatchRow
+from bln_search.norms.fused.torch_kernels import BatchStatisticIndex
 from bln_search.norms.fused.triton_kernels import (
     batch_statistics_kernel,
     gradient_sums_kernel,
@@ -24,7 +24,7 @@ _MAX_COLUMNS = 1024
 
 def compute_batch_statistics(x: Tensor, layout: FusedLayout, terms: FusedTerms) -> Tensor:
     """As `torch_kernels.compute_batch_statistics`."""
-    batch = torch.empty(len(BatchRow), layout.channels, dtype=torch.float32, device=x.device)
+    batch = torch.empty(len(BatchStatisticIndex), layout.channels, dtype=torch.float32, device=x.device)
     history = terms.history
     values = x if history.values is None else history.values.contiguous()
     channels, rows = _channel_tile(layout)

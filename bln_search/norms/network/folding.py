@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from bln_search.core.errors import ModelError
 from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.norms.axes import determine_input_axes
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.norms.normalization import Normalization
-from bln_search.norms.unequal_epsilon import UnequalEpsilon
+from bln_search.norms.unequal_epsilon import NeverEqualEpsilon
 
 
 class AffineStep(nn.Module):
@@ -53,7 +53,7 @@ class AffineStep(nn.Module):
     @property
     def eps(self) -> float:
         """A number that equals no other: torch's encoder layers then call this module instead of bypassing it."""
-        return UnequalEpsilon(0.0)
+        return NeverEqualEpsilon(0.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x·scale + shift, of the shape of `x`."""
@@ -82,7 +82,7 @@ class ShiftStep(nn.Module):
     @property
     def eps(self) -> float:
         """A number that equals no other, as in `AffineStep`."""
-        return UnequalEpsilon(0.0)
+        return NeverEqualEpsilon(0.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return x + β, of the shape of `x`."""
@@ -148,7 +148,7 @@ def copy_with_affine_steps(network: nn.Module) -> nn.Module:
         ModelError: a layer cannot be folded; the message names it.
     """
     folded = deepcopy(network)
-    for name, layer in find_norms(folded).items():
+    for name, layer in get_norms_by_name(folded).items():
         try:
             step = make_affine_step(layer)
         except ModelError as error:

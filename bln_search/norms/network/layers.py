@@ -26,7 +26,7 @@ MomentsByEstimate = Mapping[str, Mapping[str, LayerMoments]]
 """For each population, by name, the moments of each layer, by the layer's name in its network."""
 
 
-def find_norms(network: nn.Module) -> dict[str, Normalization]:
+def get_norms_by_name(network: nn.Module) -> dict[str, Normalization]:
     """Return every normalization layer of `network` by name. Raises ModelError where there is none."""
     layers = {name: module for name, module in network.named_modules() if isinstance(module, Normalization)}
     if not layers:
@@ -57,7 +57,7 @@ def method_covering_all_layers(layers: Mapping[str, Normalization]) -> Method:
     return Method.BN if methods == {Method.BN, Method.BRN} else Method.BLN
 
 
-def list_configurations_of_layers(
+def list_possible_configurations(
     layers: Mapping[str, Normalization], *, from_weights: bool = False
 ) -> tuple[InferenceConfiguration, ...]:
     """Return every distinct configuration of the layers of a network, with the sources that they enumerate.
@@ -103,7 +103,7 @@ def correction_for_estimate(estimate: str, correction: Correction) -> Correction
     return Correction.TOTAL if is_named_by_letter else correction
 
 
-def estimates_from_training_history(
+def moments_by_estimate_from_training_history(
     layers: Mapping[str, Normalization], reached: Container[str] | None = None
 ) -> dict[str, dict[str, LayerMoments]]:
     """Return the estimates from the layers' own history of training.
@@ -115,7 +115,7 @@ def estimates_from_training_history(
         reached: names of the layers that the network uses in evaluation mode; None for all.
     """
     used = {name: layer for name, layer in layers.items() if reached is None or name in reached}
-    histories = {name: layer.estimates_from_history() for name, layer in used.items()}
+    histories = {name: layer.moments_by_estimate_from_history() for name, layer in used.items()}
     complete: dict[str, dict[str, LayerMoments]] = {}
     for estimate in PopulationEstimate:
         moments = {name: history[estimate] for name, history in histories.items() if estimate in history}
@@ -135,7 +135,7 @@ def find_row_of_original_outputs(layers: Mapping[str, Normalization], reached: C
         reached: names of the layers that the network uses in evaluation mode.
     """
     used = [layer for name, layer in layers.items() if name in reached]
-    if not used or not all(layer.matches_replaced_layer for layer in used):
+    if not used or not all(layer.reproduces_replaced_layer_outputs for layer in used):
         return None
     from_batch = mini_batch_configuration_of(method_covering_all_layers(layers))
     if not any(layer.configuration.uses_population for layer in used):
@@ -166,7 +166,7 @@ def evaluation_mode(network: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
-def set_history_recording(layers: Iterable[Normalization], enabled: bool) -> Iterator[None]:  # noqa: FBT001
+def use_history_recording(layers: Iterable[Normalization], enabled: bool) -> Iterator[None]:  # noqa: FBT001
     """Enable or disable in this context the recording of training passes in the layers' history."""
     layers = list(layers)
     for layer in layers:

@@ -11,7 +11,9 @@ from torch import nn
 from bln_search.norms.normalization import Normalization
 
 
-def stack_layers(layers: Sequence[Normalization], parameters: Mapping[str, nn.Parameter | None]) -> Normalization:
+def stack_layers_of_networks(
+    layers: Sequence[Normalization], parameters: Mapping[str, nn.Parameter | None]
+) -> Normalization:
     """Return a layer of inputs (N, K, ...) that normalizes those of each network by their own statistics.
 
     Its statistics of training steps, and its history of them, are those of the layers, with the networks on the axis
@@ -30,16 +32,16 @@ def stack_layers(layers: Sequence[Normalization], parameters: Mapping[str, nn.Pa
         values = [getattr(layer, name) for layer in layers]
         if values[0] is not None:
             setattr(stacked, name, torch.stack(values, leading_axes + 1))
-    stacked.restore_history_numbers(layers[0].history_numbers_to_store())
+    stacked.restore_extra_state_numbers(layers[0].list_extra_state_numbers())
     return stacked
 
 
 def copy_history_to_layers(stacked: Normalization, layers: Sequence[Normalization]) -> None:
     """Give the layers of the networks the history of training steps that the layer `stacked` of all of them has."""
-    numbers = stacked.history_numbers_to_store()
+    numbers = stacked.list_extra_state_numbers()
     for index, layer in enumerate(layers):
         for name, leading_axes in stacked.history_buffers.items():
             value = getattr(stacked, name)
             setattr(layer, name, None if value is None else value.select(leading_axes + 1, index).clone())
-        layer.restore_history_numbers(numbers)
+        layer.restore_extra_state_numbers(numbers)
         layer.population_outdated = True

@@ -27,7 +27,7 @@ def find_stored_population(layer: NormalizationBase) -> LayerPopulation | None:
     if not any(layer.configuration.source_of(statistic).reads_stored_value for statistic in layer.method.statistics):
         return None
     batch, feature = (_find_stored_pair(layer, statistics) for statistics in (BATCH_STATISTICS, FEATURE_STATISTICS))
-    return LayerPopulation(batch, feature, layer.stored_memory_weight)
+    return LayerPopulation(batch, feature, layer.stored_memory_mean_and_weight)
 
 
 def _find_stored_pair(layer: NormalizationBase, statistics: tuple[Statistic, Statistic]) -> PopulationPair | None:

@@ -12,7 +12,7 @@ from bln_search.norms.feature_layer import FeatureStatisticsLayer
 from bln_search.norms.network.layers import evaluation_mode
 
 
-def set_unit_positions(network: nn.Module, example: Any) -> None:
+def expand_unit_parameters_to_inputs(network: nn.Module, example: Any) -> None:
     """Give the layers with affine `unit` of a network the positions of their inputs.
 
     Args:
@@ -20,7 +20,7 @@ def set_unit_positions(network: nn.Module, example: Any) -> None:
         example: inputs of N examples, as the network takes them.
     """
     layers = [module for module in network.modules() if isinstance(module, FeatureStatisticsLayer)]
-    layers = [layer for layer in layers if layer.can_set_parameter_positions]
+    layers = [layer for layer in layers if layer.can_expand_parameters]
     if not layers:
         return
     with ExitStack() as stack:
@@ -34,6 +34,6 @@ def set_unit_positions(network: nn.Module, example: Any) -> None:
 def _set_affine_shape_pre_hook(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
     assert isinstance(layer, FeatureStatisticsLayer)
     x: Tensor = inputs[0]
-    if layer.lacks_parameter_positions_for(x):
+    if layer.needs_expanded_parameters_for(x):
         feature = layer.input_axes(x.ndim).feature
-        layer.set_parameter_positions(tuple(x.shape[axis] for axis in range(1, x.ndim) if axis != feature))
+        layer.expand_parameters_to_positions(tuple(x.shape[axis] for axis in range(1, x.ndim) if axis != feature))

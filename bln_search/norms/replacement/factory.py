@@ -81,7 +81,7 @@ class NormFactory:
         )
         self._set_parameters(norm, weight, bias, running_mean)
         if isinstance(norm, BN) and keeps_outputs and running_mean is not None and running_var is not None:
-            norm.set_running_statistics(running_mean, running_var)
+            norm.use_running_statistics_as_population(running_mean, running_var)
         norm.replaces_torch_layer = keeps_outputs
         return norm.train(self.training)
 
@@ -152,7 +152,7 @@ class NormFactory:
             return OTHER_STATISTICS
         norm = InstanceNorm(layer.num_features, epsilon=layer.eps, batch_size=self.batch_size)  # type: ignore[arg-type]
         self._set_parameters(norm, _get_tensor_attribute(layer, "weight"), _get_tensor_attribute(layer, "bias"), mean)
-        norm.set_running_statistics(mean, variance)
+        norm.use_running_statistics_as_population(mean, variance)
         norm.replaces_torch_layer = True
         return norm.train(self.training)
 

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_sources import EstimateOrBatch, LayerSourcesByRow
-from bln_search.norms.row_batching.row_sum import ClassMajorRowSum, RowSum
+from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums, RowOutputsAsSums
 from bln_search.norms.row_batching.scale_offset_variants import MiniBatchStatistics, ScaleOffsetVariants
 
 
@@ -61,13 +61,13 @@ class DenseNormOutput:
 
     def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, D)."""
-        return self.to_row_sum().materialize()
+        return self.to_row_outputs_as_sums().materialize()
 
     def materialize_tanh(self) -> Tensor:
         """Return tanh of the sums of all rows, (rows·G·N, D)."""
-        return self.to_row_sum().materialize_tanh()
+        return self.to_row_outputs_as_sums().materialize_tanh()
 
-    def to_row_sum(self) -> RowSum:
+    def to_row_outputs_as_sums(self) -> RowOutputsAsSums:
         """Return the variants of each pair."""
         gamma, beta = self.layer.weight, self.layer.bias
         variants = self.compute_pair_variants()
@@ -82,7 +82,9 @@ class DenseNormOutput:
                 mean: variants.feature.centred_by_source(mean) * gamma for mean in dict.fromkeys(variants.feature.means)
             }
             feature = _scale_feature_variants(variants.feature, bases)
-        return RowSum(tuple(batch), feature, variants.rows, self.x.shape[0], self.x.shape[1], self.feature_shape)
+        return RowOutputsAsSums(
+            tuple(batch), feature, variants.rows, self.x.shape[0], self.x.shape[1], self.feature_shape
+        )
 
     def compute_pair_variants(self, *, samples_first: bool = False) -> DensePairVariants:
         """Return scales and offsets of both pairs, with axes (G, N, D), or (N, G, D) with samples first."""
@@ -146,28 +148,28 @@ class DenseNormLinearOutput:
 
     def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, K)."""
-        return self.to_row_sum().materialize()
+        return self.to_row_outputs_as_sums().materialize()
 
     def materialize_tanh(self) -> Tensor:
         """Return tanh of the sums of all rows, (rows·G·N, K)."""
-        return self.to_row_sum().materialize_tanh()
+        return self.to_row_outputs_as_sums().materialize_tanh()
 
-    def to_row_sum(self) -> RowSum:
+    def to_row_outputs_as_sums(self) -> RowOutputsAsSums:
         """Return the variants of each pair, (G, N, K)."""
         variants = self.dense.compute_pair_variants()
         batch, feature = self._variant_outputs(variants, classes_first=False)
-        return RowSum(
+        return RowOutputsAsSums(
             tuple(batch), feature, variants.rows, self.dense.x.shape[0], self.dense.x.shape[1], self.feature_shape
         )
 
-    def try_class_major_row_sum(self) -> ClassMajorRowSum | None:
+    def try_class_major_logits_as_sums(self) -> ClassMajorLogitsAsSums | None:
         """Return the variants of each pair, (K, N, G); None where there is no feature pair."""
         if self.dense.sources.feature is None:
             return None
         variants = self.dense.compute_pair_variants(samples_first=True)
         batch, feature = self._variant_outputs(variants, classes_first=True)
         assert feature is not None
-        return ClassMajorRowSum(tuple(output.expand_as(feature[0]) for output in batch), feature, variants.rows)
+        return ClassMajorLogitsAsSums(tuple(output.expand_as(feature[0]) for output in batch), feature, variants.rows)
 
     def _variant_outputs(
         self, variants: DensePairVariants, *, classes_first: bool

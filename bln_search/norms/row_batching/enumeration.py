@@ -180,7 +180,7 @@ def _normalize_shared_input(
     gamma, beta = layer.weight.view(shape), layer.bias.view(shape)
     positions = tuple(1 if axis == axes.feature else x.shape[axis] for axis in range(1, x.ndim))
     offset_batch = beta.view(1, 1, 1, *shape)
-    offset_feature, feature_variants = (None, ((0, 0),)) if feature is None else feature.nonzero_offsets()
+    offset_feature, feature_variants = (None, ((0, 0),)) if feature is None else feature.nonzero_offsets_and_variants()
     return FactoredSum(
         scaled_batch=None if batch is None else batch.scaled_inputs_per_scale(gamma),
         offset_batch=offset_batch if batch is None else torch.addcmul(beta, batch.offset_per_variant, gamma),

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.norms.row_batching.convolution import CONVOLUTIONS, convolve_in_pieces
-from bln_search.norms.row_batching.row_sum import RowSum
+from bln_search.norms.row_batching.row_sum import RowOutputsAsSums
 
 NO_OFFSET = -1
 """Index of an offset of zero."""
@@ -174,17 +174,17 @@ class FactoredSum:
 
     def materialize(self) -> Tensor:
         """Return the sums of all rows, (rows·G·N, *features)."""
-        return self.to_row_sum().materialize().view(-1, *self.feature_shape)
+        return self.to_row_outputs_as_sums().materialize().view(-1, *self.feature_shape)
 
     def materialize_tanh(self) -> Tensor:
         """Return tanh of the sums of all rows, (rows·G·N, *features)."""
-        return self.to_row_sum().materialize_tanh().view(-1, *self.feature_shape)
+        return self.to_row_outputs_as_sums().materialize_tanh().view(-1, *self.feature_shape)
 
-    def to_row_sum(self) -> RowSum:
+    def to_row_outputs_as_sums(self) -> RowOutputsAsSums:
         """Return the variants of each pair, in the shape before a flatten, if any."""
         shape = self.unflattened or self.feature_shape
         batch = tuple(self._batch_variant(scaled, offset) for scaled, offset in self.batch_variants)
-        return RowSum(batch, self._feature_variants(), self.rows, self.groups, self.size, shape)
+        return RowOutputsAsSums(batch, self._feature_variants(), self.rows, self.groups, self.size, shape)
 
     def _batch_variant(self, scaled: int, offset: int) -> Tensor:
         if self.scaled_batch is None:

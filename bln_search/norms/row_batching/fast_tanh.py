@@ -24,7 +24,11 @@ _MINUS_ONE = torch.tensor(-1.0)
 
 def tanh_of_rows(x: Tensor) -> Tensor:
     """Return tanh(x) of activations (examples, channels, ...)."""
-    if not x.is_contiguous() or not has_fast_tanh(x) or not is_fast_tanh_accurate(x[sample_positions(len(x))]):
+    if (
+        not x.is_contiguous()
+        or not is_tanh_by_sigmoid_faster(x)
+        or not is_tanh_by_sigmoid_accurate(x[sample_example_indices(len(x))])
+    ):
         return torch.tanh(x)
     out = torch.empty_like(x)
     values, results = x.view(-1), out.view(-1)
@@ -34,7 +38,7 @@ def tanh_of_rows(x: Tensor) -> Tensor:
     return out
 
 
-def sample_positions(examples: int) -> list[int]:
+def sample_example_indices(examples: int) -> list[int]:
     """Return positions of a sample of examples, spread over all of them.
 
     Their distances differ, so that a sample of several mini-batches does not take the same example of each.
@@ -48,12 +52,12 @@ def replace_by_tanh_of_half(x: Tensor) -> None:
     torch.add(_MINUS_ONE, x.sigmoid_(), alpha=2, out=x)
 
 
-def has_fast_tanh(x: Tensor) -> bool:
+def is_tanh_by_sigmoid_faster(x: Tensor) -> bool:
     """Return whether 2σ(2x) - 1 may replace tanh(x): in single precision on a CPU, where it is faster."""
     return x.dtype == torch.float32 and x.device.type == "cpu"
 
 
-def is_fast_tanh_accurate(sample: Tensor) -> bool:
+def is_tanh_by_sigmoid_accurate(sample: Tensor) -> bool:
     """Return whether 2σ(2x) - 1 can represent tanh(x), from a sample of activations (examples, channels, ...).
 
     It can if every channel is large enough or zero.

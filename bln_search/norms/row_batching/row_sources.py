@@ -11,9 +11,9 @@ from torch import Tensor
 
 from bln_search.core.errors import ModelError
 from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
-from bln_search.norms.mixture import MemoryMeanAndWeight, StoredBatchMixture
+from bln_search.norms.mixture import MemoryMeanAndWeight, StoredAndMiniBatchMixture
 from bln_search.norms.normalization_base import NormalizationBase
-from bln_search.norms.row_batching.row_tensor import EnumerationPlan
+from bln_search.norms.row_batching.row_tensor import RowBatchingPlan
 from bln_search.norms.statistics import PopulationPair
 
 
@@ -26,13 +26,13 @@ class StoredOrMixedSource(NamedTuple):
     """
 
     name: str
-    mixture: StoredBatchMixture | None = None
+    mixture: StoredAndMiniBatchMixture | None = None
 
 
 EstimateOrBatch = StoredOrMixedSource | None
 """Source of a value; None for the mini-batch."""
 
-Mixtures = Mapping[int, StoredBatchMixture]
+Mixtures = Mapping[int, StoredAndMiniBatchMixture]
 """How values are mixed, by the index of the row; rows without a mixed value are absent."""
 
 
@@ -96,7 +96,7 @@ class LayerSourcesByRow:
         )
 
 
-def resolve_layer_sources_by_row(layer: NormalizationBase, plan: EnumerationPlan, like: Tensor) -> LayerSourcesByRow:
+def resolve_layer_sources_by_row(layer: NormalizationBase, plan: RowBatchingPlan, like: Tensor) -> LayerSourcesByRow:
     """Resolve the sources of a layer in every row.
 
     Args:
@@ -125,7 +125,7 @@ def resolve_layer_sources_by_row(layer: NormalizationBase, plan: EnumerationPlan
 
 def _resolve_pair_sources(
     layer: NormalizationBase,
-    plan: EnumerationPlan,
+    plan: RowBatchingPlan,
     statistics: tuple[Statistic, Statistic],
     pairs: dict[str, PopulationPair],
     priors: Mapping[str, MemoryMeanAndWeight | None],

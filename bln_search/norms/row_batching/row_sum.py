@@ -9,15 +9,15 @@ from torch import Tensor
 
 from bln_search.norms.row_batching.fast_tanh import (
     PIECE,
-    has_fast_tanh,
-    is_fast_tanh_accurate,
+    is_tanh_by_sigmoid_accurate,
+    is_tanh_by_sigmoid_faster,
     replace_by_tanh_of_half,
-    sample_positions,
+    sample_example_indices,
 )
 
 
 @dataclass(frozen=True)
-class RowSum:
+class RowOutputsAsSums:
     """Output of row i: batch[rows[i][0]] + feature[rows[i][1]].
 
     Attributes:
@@ -54,8 +54,8 @@ class RowSum:
         """Return tanh of the sums of all rows, (rows·G·N, *features), in pieces that stay in the cache."""
         if (
             self.feature is None
-            or not has_fast_tanh(self.feature)
-            or not is_fast_tanh_accurate(self._sample_of_rows(self.feature))
+            or not is_tanh_by_sigmoid_faster(self.feature)
+            or not is_tanh_by_sigmoid_accurate(self._sample_of_rows(self.feature))
         ):
             return torch.tanh(self.materialize())
         shape = (self.groups, self.size, *self.feature_shape)
@@ -73,7 +73,7 @@ class RowSum:
     def _sample_of_rows(self, feature: Tensor) -> Tensor:
         """Return some examples of each row, (rows·examples, *features)."""
         groups, examples = zip(
-            *(divmod(at, self.size) for at in sample_positions(self.groups * self.size)), strict=True
+            *(divmod(at, self.size) for at in sample_example_indices(self.groups * self.size)), strict=True
         )
         shape = (self.groups, self.size, *self.feature_shape)
         batch = torch.stack([term.expand(shape)[groups, examples] for term in self.batch])
@@ -84,7 +84,7 @@ class RowSum:
 
 
 @dataclass(frozen=True)
-class ClassMajorRowSum:
+class ClassMajorLogitsAsSums:
     """Logits of all rows with classes first: row i is batch[rows[i][0]] + feature[rows[i][1]].
 
     Operations over examples then run over contiguous memory.

@@ -59,7 +59,7 @@ class InferenceRow:
 
 
 @dataclass(frozen=True)
-class EnumerationPlan:
+class RowBatchingPlan:
     """The rows that one pass evaluates, and their population values.
 
     Attributes:
@@ -84,7 +84,7 @@ class BatchLayout:
         lazy_tensors: tensors that are not computed yet; their operands must not be overwritten before.
     """
 
-    plan: EnumerationPlan
+    plan: RowBatchingPlan
     groups: int
     size: int
     lazy_tensors: list[weakref.ref[LazyRowTensor]] = field(default_factory=list, compare=False, repr=False)

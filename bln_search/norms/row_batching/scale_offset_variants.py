@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from bln_search.norms.formula_variant import FormulaVariant
-from bln_search.norms.mixture import StoredBatchMixture
+from bln_search.norms.mixture import StoredAndMiniBatchMixture
 from bln_search.norms.row_batching.factored_sum import NO_OFFSET
 from bln_search.norms.row_batching.row_sources import EstimateOrBatch, PairSourcesByRow
-from bln_search.norms.statistics import mean_centred_and_variance
+from bln_search.norms.statistics import mean_and_centred_and_variance
 
 _T = TypeVar("_T", bound=Hashable)
 
@@ -46,21 +46,21 @@ class MiniBatchStatistics:
         """Number of values that one mean averages."""
         return self.x.numel() // self.mean.numel()
 
-    def stored_share_in(self, mixture: StoredBatchMixture) -> float:
+    def stored_share_in(self, mixture: StoredAndMiniBatchMixture) -> float:
         """Return the share of the stored value in a mixture."""
         return mixture.stored_share(self.slots, self.num_values_per_mean)
 
     @staticmethod
     def compute(groups: Tensor, axes: tuple[int, ...]) -> MiniBatchStatistics:
         """Compute the statistics of an input (G, N, ...) over `axes`."""
-        return MiniBatchStatistics(groups, axes, *mean_centred_and_variance(groups, axes), groups.shape[1])
+        return MiniBatchStatistics(groups, axes, *mean_and_centred_and_variance(groups, axes), groups.shape[1])
 
     @property
     def num_values_per_statistic(self) -> int:
         """The number of values of a statistic."""
         return prod(self.x.shape[axis] for axis in self.axes)
 
-    def shape_population_value(self, value: Tensor) -> Tensor:
+    def reshape_population_value(self, value: Tensor) -> Tensor:
         """Return a population value (slots or 1, ...), cut to the mini-batch size, in the shape of these statistics."""
         value = value[: self.slots]
         return value.unsqueeze(1) if self.samples_first else value
@@ -115,7 +115,7 @@ class ScaleOffsetVariants:
         """Return the mean from a source, in a shape that broadcasts against x; None is the mini-batch."""
         if source is None:
             return self._moments.mean
-        value = self._moments.shape_population_value(self._populations[source.name].mean)
+        value = self._moments.reshape_population_value(self._populations[source.name].mean)
         if source.mixture is None:
             return value
         return torch.lerp(self._moments.mean, value, self._moments.stored_share_in(source.mixture))
@@ -149,7 +149,7 @@ class ScaleOffsetVariants:
             offsets.append(offset.expand_as(self._moments.mean))
         return torch.stack(offsets)
 
-    def nonzero_offsets(self) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
+    def nonzero_offsets_and_variants(self) -> tuple[Tensor, tuple[tuple[int, int], ...]]:
         """Return shift times scale of the variants with a shift, (offsets, G, N or 1, ...), and all variants.
 
         A variant has the index of its scale and that of its offset, NO_OFFSET where it has no shift.
@@ -168,7 +168,7 @@ class ScaleOffsetVariants:
         deviation = None if key.source is None else self._populations[key.source.name].deviation
         mixture = None if key.source is None else key.source.mixture
         if deviation is not None:
-            deviation = self._moments.shape_population_value(deviation)
+            deviation = self._moments.reshape_population_value(deviation)
             if mixture is None:
                 return deviation
         variance = self._moments.variance
@@ -182,7 +182,7 @@ class ScaleOffsetVariants:
         share = self._moments.stored_share_in(mixture)
         mixed = torch.lerp(batch_deviation.square(), deviation.square(), share)
         if mixture.has_between_variance and self._prior_mean is not None:
-            shift = self._moments.mean - self._moments.shape_population_value(self._prior_mean)
+            shift = self._moments.mean - self._moments.reshape_population_value(self._prior_mean)
             mixed = mixed + share * (1 - share) * shift.square()
         return torch.sqrt(mixed)
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.norms.row_batching.factored_sum import NO_OFFSET, FactoredSum
-from bln_search.norms.row_batching.fast_tanh import is_fast_tanh_accurate, replace_by_tanh_of_half
+from bln_search.norms.row_batching.fast_tanh import is_tanh_by_sigmoid_accurate, replace_by_tanh_of_half
 
 _PIECE = 2**19
 """Values of several rows that are computed together."""
@@ -28,7 +28,7 @@ def tanh_of_factored_sum(terms: FactoredSum, *, pools: bool) -> Tensor:
         terms: a sum after a linear operation, with both pairs, in single precision on CPU.
         pools: whether to return means of squares.
     """
-    if not is_fast_tanh_accurate(_sample_of_rows(terms)):
+    if not is_tanh_by_sigmoid_accurate(_sample_of_rows(terms)):
         tanh = torch.tanh(terms.materialize())
         return F.avg_pool2d(tanh, 2) if pools else tanh
     channels, height, width = terms.feature_shape

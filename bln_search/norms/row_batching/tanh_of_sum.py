@@ -14,11 +14,11 @@ from torch.nn import functional as F
 from bln_search.norms.row_batching.compiled.availability import (
     can_kernels_read,
     flat_array,
-    index_array,
+    make_index_pair_array,
 )
 from bln_search.norms.row_batching.compiled.parallel import run_in_threads
 from bln_search.norms.row_batching.factored_sum import FactoredSum
-from bln_search.norms.row_batching.fast_tanh import has_fast_tanh
+from bln_search.norms.row_batching.fast_tanh import is_tanh_by_sigmoid_faster
 from bln_search.norms.row_batching.tanh_in_pieces import tanh_of_factored_sum
 
 FEWEST_VALUES = 2**20
@@ -86,7 +86,7 @@ class TanhOfFactoredSum:
         out = terms.offset_batch.new_empty(len(terms.rows) * examples, *self.feature_shape)
         arrays = (
             *map(flat_array, (terms.scaled_batch, terms.offset_batch, terms.scaled_feature, terms.offset_feature)),
-            *map(index_array, (terms.batch_variants, terms.feature_variants, terms.rows)),
+            *map(make_index_pair_array, (terms.batch_variants, terms.feature_variants, terms.rows)),
         )
         shape = examples, terms.size, terms.offset_batch.shape[1], channels, height, width
         target = flat_array(out)
@@ -105,7 +105,11 @@ def try_defer_tanh(factored: object) -> TanhOfFactoredSum | None:
     if _can_kernel_compute(factored):
         return TanhOfFactoredSum(factored)
     is_image = len(factored.feature_shape) == 3 and factored.offset_feature is not None
-    return TanhOfFactoredSum(factored, uses_kernel=False) if is_image and has_fast_tanh(factored.offset_batch) else None
+    return (
+        TanhOfFactoredSum(factored, uses_kernel=False)
+        if is_image and is_tanh_by_sigmoid_faster(factored.offset_batch)
+        else None
+    )
 
 
 def _can_kernel_compute(factored: FactoredSum) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from bln_search.ranking.paired.crossed_anova import PairDifferences
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import CONFIDENCE_LEVEL
 
@@ -70,8 +70,8 @@ def _draw_example_counts(generator: np.random.Generator, count: int, examples: i
     return weights
 
 
-def bootstrap_difference_intervals(
-    means: BootstrapMeans, differences: PairDifferences, pairs: tuple[NDArray[np.intp], NDArray[np.intp]], seeds: int
+def bootstrap_shaped_difference_intervals(
+    means: BootstrapMeans, differences: ContrastEstimates, pairs: tuple[NDArray[np.intp], NDArray[np.intp]], seeds: int
 ) -> tuple[Floats, Floats]:
     """Ends of the 95 % confidence intervals of the differences of all pairs.
 
@@ -81,7 +81,7 @@ def bootstrap_difference_intervals(
 
     Args:
         means: Bootstrap means.
-        differences: PairDifferences of the crossed analysis of variance.
+        differences: ContrastEstimates of the crossed analysis of variance.
         pairs: First and second row of every pair, each (P,).
         seeds: Number of seeds.
 

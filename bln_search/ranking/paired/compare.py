@@ -12,15 +12,15 @@ from bln_search.ranking.comparison import (
     ComparedPair,
     ComparedRow,
     Comparison,
-    FriedmanTest,
+    FriedmanTestSummary,
     MeanDifference,
     RequiredSeeds,
 )
 from bln_search.ranking.paired.bootstrap import (
     BOOTSTRAP_DRAWS,
     BootstrapMeans,
-    bootstrap_difference_intervals,
     bootstrap_row_means,
+    bootstrap_shaped_difference_intervals,
     first_place_share_of_each_row,
 )
 from bln_search.ranking.paired.bootstrap_selection_bias import estimate_selection_bias
@@ -82,7 +82,7 @@ def compare_all_pairs_of_rows(
         pairs=pairs,
         friedman=None
         if ranks is None
-        else FriedmanTest(statistic=ranks.statistic, p=ranks.p, critical_difference=ranks.critical_difference),
+        else FriedmanTestSummary(statistic=ranks.statistic, p=ranks.p, critical_difference=ranks.critical_difference),
         optimism=estimate_selection_bias(table, random=random),
         draws=BOOTSTRAP_DRAWS,
         flips=FLIPS,
@@ -102,7 +102,7 @@ def _mean_differences_with_intervals(
     table: OutcomeTable, metric: str, bootstrap: BootstrapMeans
 ) -> list[MeanDifference]:
     crossed = crossed_anova_differences(table, metric)
-    low, high = bootstrap_difference_intervals(bootstrap, crossed, table.row_pairs, table.num_seeds)
+    low, high = bootstrap_shaped_difference_intervals(bootstrap, crossed, table.row_pairs, table.num_seeds)
     p_values = crossed.p.tolist()
     columns = crossed.mean.tolist(), low.tolist(), high.tolist(), p_values, adjust_p_values_by_holm(p_values)
     return [

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
-from bln_search.ranking.paired.crossed_anova import PairDifferences, crossed_anova_differences
-from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero, form_clusters_of_examples
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates, crossed_anova_differences
+from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero, is_clustered_by_example_index
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
 from bln_search.ranking.statistics.letter_display import compact_letter_display
@@ -20,7 +20,7 @@ _MAX_VALUES_IN_MEMORY = 2**22
 
 
 @dataclass(frozen=True)
-class ConditionComparison:
+class RowComparisonOverConditions:
     """All pairs of rows, on the mean over conditions and in each condition.
 
     p values are corrected by Holm's method over one family: every pair, on the mean and in every condition. So all
@@ -37,9 +37,9 @@ class ConditionComparison:
     """
 
     pairs: tuple[NDArray[np.intp], NDArray[np.intp]]
-    mean: PairDifferences
+    mean: ContrastEstimates
     mean_adjusted: Floats
-    by_condition: tuple[PairDifferences, ...]
+    by_condition: tuple[ContrastEstimates, ...]
     by_condition_adjusted: tuple[Floats, ...]
     letters: list[str] | None
     clustered: bool
@@ -50,7 +50,7 @@ class ConditionComparison:
         return int(np.flatnonzero((first == min(row, other_row)) & (second == max(row, other_row)))[0])
 
 
-def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> ConditionComparison:
+def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> RowComparisonOverConditions:
     """Compare all pairs of rows.
 
     Args:
@@ -60,7 +60,7 @@ def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> ConditionCom
     Raises:
         DataError: The tables have different rows or seeds.
     """
-    check_equal_table_shapes(tables)
+    check_equal_numbers_of_seeds_and_rows(tables)
     by_condition = tuple(crossed_anova_differences(table, "loss") for table in tables)
     mean = by_condition[0] if len(tables) == 1 else _differences_of_condition_means(tables)
     families = by_condition if len(tables) == 1 else (mean, *by_condition)
@@ -69,25 +69,25 @@ def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> ConditionCom
     )
     first, second = tables[0].row_pairs
     different = {(int(row), int(other)) for row, other, p in zip(first, second, adjusted[0], strict=True) if p < ALPHA}
-    return ConditionComparison(
+    return RowComparisonOverConditions(
         pairs=(first, second),
         mean=mean,
         mean_adjusted=adjusted[0],
         by_condition=by_condition,
         by_condition_adjusted=tuple(adjusted[-len(tables) :]),
         letters=compact_letter_display(tables[0].num_rows, different),
-        clustered=form_clusters_of_examples([table.num_examples for table in tables]),
+        clustered=is_clustered_by_example_index([table.num_examples for table in tables]),
     )
 
 
-def check_equal_table_shapes(tables: Sequence[OutcomeTable]) -> None:
+def check_equal_numbers_of_seeds_and_rows(tables: Sequence[OutcomeTable]) -> None:
     """Raise DataError unless all tables have the same numbers of seeds and rows."""
     shapes = {(table.num_seeds, table.num_rows) for table in tables}
     if len(shapes) != 1:
         raise DataError(f"conditions are compared over the same seeds and rows; they have (seeds, rows) {shapes}")
 
 
-def _differences_of_condition_means(tables: Sequence[OutcomeTable]) -> PairDifferences:
+def _differences_of_condition_means(tables: Sequence[OutcomeTable]) -> ContrastEstimates:
     """Differences of the means over conditions, of all pairs."""
     first, second = tables[0].row_pairs
     count = len(tables)
@@ -107,8 +107,8 @@ def _differences_of_condition_means(tables: Sequence[OutcomeTable]) -> PairDiffe
     ]
     if not parts:
         empty = np.empty(0)
-        return PairDifferences(empty, empty, empty)
-    return PairDifferences(
+        return ContrastEstimates(empty, empty, empty)
+    return ContrastEstimates(
         np.concatenate([part.mean for part in parts]),
         np.concatenate([part.half for part in parts]),
         np.concatenate([part.p for part in parts]),

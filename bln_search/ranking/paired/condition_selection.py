@@ -26,8 +26,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.ranking.paired.condition_comparison import check_equal_table_shapes
-from bln_search.ranking.paired.crossed_anova import PairDifferences
+from bln_search.ranking.paired.condition_comparison import check_equal_numbers_of_seeds_and_rows
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates
 from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.selection.condition_criteria import Criterion, criterion_value_by_row, deciding_condition_by_row
@@ -36,7 +36,7 @@ from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_ho
 
 
 @dataclass(frozen=True)
-class SelectedRow:
+class RowSelectedOverConditions:
     """The row selected over conditions.
 
     Attributes:
@@ -66,7 +66,7 @@ def select_row_over_conditions(
     independent: Sequence[bool],
     computed: Sequence[int],
     current: int | None = None,
-) -> SelectedRow:
+) -> RowSelectedOverConditions:
     """Select a row.
 
     Args:
@@ -79,7 +79,7 @@ def select_row_over_conditions(
     Raises:
         DataError: The tables have different rows or seeds.
     """
-    check_equal_table_shapes(tables)
+    check_equal_numbers_of_seeds_and_rows(tables)
     losses = np.stack([table.losses.mean(axis=(0, 2), dtype=np.float64) for table in tables], axis=1)
     values = criterion_value_by_row(losses, criterion)
     best = int(values.argmin())
@@ -91,7 +91,7 @@ def select_row_over_conditions(
     if current is not None and preferred != current:
         p_current = float(_improvement_p_values(tables, losses, criterion, current)[preferred])
         row = preferred if p_current < ALPHA else current
-    return SelectedRow(
+    return RowSelectedOverConditions(
         row=row,
         best=best,
         near_best=len(near),
@@ -102,14 +102,14 @@ def select_row_over_conditions(
     )
 
 
-def _is_near_best(excesses: PairDifferences, row: int, lowest: float) -> bool:
+def _is_near_best(excesses: ContrastEstimates, row: int, lowest: float) -> bool:
     mean, half, p = (float(values[row]) for values in (excesses.mean, excesses.half, excesses.p))
     return is_near_best(excess=mean, excess_upper=mean + half, p=p, lowest=lowest)
 
 
 def _excess_over_best_row(
     tables: Sequence[OutcomeTable], losses: Floats, criterion: Criterion, best: int
-) -> PairDifferences:
+) -> ContrastEstimates:
     """Value of each row minus that of the best row, (K,)."""
     rows = np.arange(len(losses))
     if criterion is Criterion.MEAN:
@@ -118,7 +118,7 @@ def _excess_over_best_row(
         )
     deciding = deciding_condition_by_row(losses, criterion)
     above = _CriterionLosses(tables, losses, criterion)
-    result = PairDifferences(*(np.empty(len(losses)) for _ in range(3)))
+    result = ContrastEstimates(*(np.empty(len(losses)) for _ in range(3)))
     for condition in np.unique(deciding):
         members = np.flatnonzero(deciding == condition)
         part = above.compare_rows_of_two_conditions(members, int(condition), np.asarray([best]), int(deciding[best]))
@@ -169,7 +169,7 @@ class _CriterionLosses:
 
     def compare_rows_of_two_conditions(
         self, rows: NDArray[np.intp], condition: int, other_rows: NDArray[np.intp], other_condition: int
-    ) -> PairDifferences:
+    ) -> ContrastEstimates:
         """Loss of `rows` in a condition minus that of `other_rows` in another one; one of both is a single row."""
         if condition == other_condition:
             table = self._tables[condition]

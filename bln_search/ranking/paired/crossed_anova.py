@@ -37,7 +37,7 @@ _MAX_DIFFERENCES_IN_MEMORY = 2**22
 
 
 @dataclass(frozen=True)
-class PairDifferences:
+class ContrastEstimates:
     """All pairs, each (P,): mean difference (first − second), half-width of its 95 % interval, two-sided p value."""
 
     mean: Floats
@@ -45,7 +45,7 @@ class PairDifferences:
     p: Floats
 
 
-def crossed_anova_differences(table: OutcomeTable, metric: str) -> PairDifferences:
+def crossed_anova_differences(table: OutcomeTable, metric: str) -> ContrastEstimates:
     """Compare all pairs of rows on `loss` or `accuracy`.
 
     With one seed only examples are a random effect: the result applies to that network.
@@ -88,7 +88,9 @@ def _mean_difference_and_sums_of_squares(first: NDArray[np.float32], second: NDA
     return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
 
 
-def intervals_and_p_values_of_means(mean: Floats, parts: Sequence[tuple[Floats, int]], values: int) -> PairDifferences:
+def intervals_and_p_values_of_means(
+    mean: Floats, parts: Sequence[tuple[Floats, int]], values: int
+) -> ContrastEstimates:
     """Intervals and p values of means.
 
     Args:
@@ -104,7 +106,7 @@ def intervals_and_p_values_of_means(mean: Floats, parts: Sequence[tuple[Floats, 
         low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
     no_variance = sum(part for part, _ in parts) == 0
     p = np.where(no_variance, np.where(mean == 0, 1.0, 0.0), np.where(mean == 0, 1.0, 10.0**high))
-    return PairDifferences(mean, half, p)
+    return ContrastEstimates(mean, half, p)
 
 
 def _log10_p_value_bounds(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:

@@ -18,21 +18,21 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.per_layer import (
-    ConfirmedDifference,
-    LayerChoice,
+    HeldOutDifferenceToUniform,
+    LayerChoiceOptions,
     LayerSwitchEffect,
-    NetworkChoice,
     PerLayerResult,
     PerLayerRow,
+    SelectedNetworkConfigurations,
 )
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 
 _MAX_STORED_ROWS = 100
 """Number of best configurations over networks that are stored."""
 
 
-class NetworkSearchResult(Protocol):
+class NetworkLayerSearch(Protocol):
     """The per-layer search of one network with its result."""
 
     @property
@@ -51,7 +51,7 @@ class NetworkSearchResult(Protocol):
         ...
 
     @property
-    def spec(self) -> LayersSpec:
+    def spec(self) -> LayerSearchSpec:
         """Specification of the search."""
         ...
 
@@ -66,11 +66,11 @@ class NetworkSearchResult(Protocol):
         ...
 
 
-_Search = TypeVar("_Search", bound=NetworkSearchResult)
+_Search = TypeVar("_Search", bound=NetworkLayerSearch)
 
 
-def combine_network_searches(
-    searches: Sequence[NetworkSearchResult],
+def combine_layer_searches_of_networks(
+    searches: Sequence[NetworkLayerSearch],
     *,
     batch_size: int,
     estimate: PopulationEstimate,
@@ -113,7 +113,7 @@ def combine_network_searches(
         uniform=_make_uniform_per_layer_rows(space, records, has_accuracy=has_accuracy),
         effects=_mean_switch_effects(records),
         marginal=records[-1].marginal,
-        difference=compute_confirmed_difference(records),
+        difference=compute_held_out_difference_to_uniform(records),
         pending_seeds=tuple(sorted(set(seeds) - {search.seed for search in comparable})),
     )
 
@@ -123,7 +123,7 @@ def last_ended_search(searches: Sequence[_Search]) -> _Search:
     return max(searches, key=lambda search: search.made_at)
 
 
-def compute_confirmed_difference(records: Sequence[LayerSearchRecord]) -> ConfirmedDifference | None:
+def compute_held_out_difference_to_uniform(records: Sequence[LayerSearchRecord]) -> HeldOutDifferenceToUniform | None:
     """Held-out loss of per-layer configurations minus that of uniform ones, over seeds and examples.
 
     With one network the interval applies to that network and other examples.
@@ -138,13 +138,13 @@ def compute_confirmed_difference(records: Sequence[LayerSearchRecord]) -> Confir
     table = OutcomeTable(np.stack(losses).astype(np.float32), np.stack(correct))
     crossed = crossed_anova_differences(table, "loss")
     mean, half, p = float(crossed.mean[0]), float(crossed.half[0]), float(crossed.p[0])
-    return ConfirmedDifference(mean=mean, low=mean - half, high=mean + half, p=p, networks=len(records))
+    return HeldOutDifferenceToUniform(mean=mean, low=mean - half, high=mean + half, p=p, networks=len(records))
 
 
-def _make_layer_choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
+def _make_layer_choices(record: LayerSearchRecord) -> tuple[LayerChoiceOptions, ...]:
     space = record.space
     return tuple(
-        LayerChoice(
+        LayerChoiceOptions(
             name=choice.name,
             layers=tuple(space.layers[index] for index in choice.layers),
             options=choice.option_codes,
@@ -155,19 +155,19 @@ def _make_layer_choices(record: LayerSearchRecord) -> tuple[LayerChoice, ...]:
     )
 
 
-def _make_network_choice(seed: int, record: LayerSearchRecord, *, has_accuracy: bool) -> NetworkChoice:
+def _make_network_choice(seed: int, record: LayerSearchRecord, *, has_accuracy: bool) -> SelectedNetworkConfigurations:
     space = record.space
     best, uniform = (None, None) if record.test is None else record.test
 
     def accuracy_or_none(accuracy: float) -> float | None:
         return accuracy if has_accuracy else None
 
-    return NetworkChoice(
+    return SelectedNetworkConfigurations(
         seed=seed,
         evaluations=record.evaluations,
-        best=str(space.configuration_of_digits(record.best)),
+        best=str(space.configuration_of_choice_digits(record.best)),
         uniform=uniform_configuration_of_digits(space, record.uniform),
-        chosen=tuple(str(space.configuration_of_digits(digits)) for digits in record.chosen),
+        chosen=tuple(str(space.configuration_of_choice_digits(digits)) for digits in record.chosen),
         apparent=record.apparent,
         loss=_mean_loss_or_infinity(record.confirmed),
         accuracy=accuracy_or_none(float(record.confirmed.correct.mean())),
@@ -191,7 +191,9 @@ def _mean_loss_or_infinity(outcomes: ExampleOutcomes) -> float:
 def uniform_configuration_of_digits(space: ConfigurationSpace, digits: Sequence[int]) -> str:
     """Configuration of all layers. digits: of a uniform per-layer configuration."""
     return next(
-        str(code) for code, uniform in space.digits_by_uniform_configuration().items() if uniform == tuple(digits)
+        str(code)
+        for code, uniform in space.choice_digits_by_uniform_configuration().items()
+        if uniform == tuple(digits)
     )
 
 
@@ -207,8 +209,10 @@ def _make_best_per_layer_rows(
     return tuple(
         _make_per_layer_row(
             str(
-                space.configuration_of_digits(
-                    space.digits_at_index(int(index)) if digits is None else [int(digit) for digit in digits[index]]
+                space.configuration_of_choice_digits(
+                    space.choice_digits_at_index(int(index))
+                    if digits is None
+                    else [int(digit) for digit in digits[index]]
                 )
             ),
             losses[:, index].tolist(),
@@ -250,13 +254,13 @@ def _make_uniform_per_layer_rows(
     """Uniform configurations by increasing mean loss."""
     rows = []
     tables = [None if record.sums.digits is None else _loss_and_accuracy_by_digits(record) for record in records]
-    for configuration, digits in space.digits_by_uniform_configuration().items():
+    for configuration, digits in space.choice_digits_by_uniform_configuration().items():
         pairs = []
         for record, table in zip(records, tables, strict=True):
             if table is not None:
                 pairs.append(table[np.array(digits, np.uint8).tobytes()])
             else:
-                index = space.index_of_digits(digits)
+                index = space.index_of_choice_digits(digits)
                 pairs.append(
                     (
                         float(record.sums.mean_loss_per_configuration[index]),

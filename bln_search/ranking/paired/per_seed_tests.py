@@ -27,7 +27,7 @@ _MAX_FLIPS_IN_MEMORY = 2**25
 
 
 @dataclass(frozen=True)
-class PerSeedTests:
+class PerSeedPValues:
     """Two-sided p values of all pairs under every seed, (S, P)."""
 
     mcnemar: Floats
@@ -35,9 +35,9 @@ class PerSeedTests:
     permutation: Floats
 
 
-def run_per_seed_tests(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> PerSeedTests:
+def run_per_seed_tests(table: OutcomeTable, *, flips: int = FLIPS, random: int = 0) -> PerSeedPValues:
     """Run the three tests on all pairs under every seed. random: seed of the sign flips."""
-    return PerSeedTests(
+    return PerSeedPValues(
         mcnemar_p_values(table), wilcoxon_p_values(table), permutation_p_values(table, flips=flips, random=random)
     )
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER, RequiredSeeds
-from bln_search.ranking.paired.sum_of_means import variance_of_mean_from_examples
+from bln_search.ranking.paired.sum_of_means import example_variance_component_of_mean
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 
 _NODES = 2_000
@@ -35,7 +35,7 @@ def estimate_required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds 
         return None
     differences = table.losses[:, 0].astype(np.float64) - table.losses[:, 1]
     mean, of_seeds = float(differences.mean()), float(differences.mean(axis=1).var(ddof=1))
-    of_examples = float(variance_of_mean_from_examples(differences[:, None])[0])
+    of_examples = float(example_variance_component_of_mean(differences[:, None])[0])
     if mean == 0 or of_seeds + of_examples == 0:
         return None
     if _max_power_over_seeds(mean, of_examples, level, table.num_examples) < POWER:

@@ -20,16 +20,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bln_search.ranking.paired.crossed_anova import PairDifferences, intervals_and_p_values_of_means
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates, intervals_and_p_values_of_means
 from bln_search.ranking.paired.table import Floats
 
 
-def form_clusters_of_examples(sizes: Sequence[int]) -> bool:
+def is_clustered_by_example_index(sizes: Sequence[int]) -> bool:
     """Whether sets with these numbers of examples are analyzed as clusters of examples of equal index."""
     return len(set(sizes)) == 1
 
 
-def compare_sums_of_means_with_zero(sets: Sequence[Floats]) -> PairDifferences:
+def compare_sums_of_means_with_zero(sets: Sequence[Floats]) -> ContrastEstimates:
     """Compare sums of means with 0.
 
     Args:
@@ -39,17 +39,17 @@ def compare_sums_of_means_with_zero(sets: Sequence[Floats]) -> PairDifferences:
         Sum of the means over all sets, half-width of its 95 % interval, and two-sided p value; (P,) each.
     """
     strata = [np.asarray(values, np.float64) for values in sets]
-    if form_clusters_of_examples([values.shape[2] for values in strata]):
+    if is_clustered_by_example_index([values.shape[2] for values in strata]):
         strata = [np.sum(strata, axis=0)]
     seeds = strata[0].shape[0]
     of_seed = np.sum([values.mean(axis=2) for values in strata], axis=0)
     mean: Floats = of_seed.mean(axis=0)
     parts = [] if seeds == 1 else [(of_seed.var(axis=0, ddof=1) / seeds, seeds - 1)]
-    parts += [(variance_of_mean_from_examples(values), values.shape[2] - 1) for values in strata]
+    parts += [(example_variance_component_of_mean(values), values.shape[2] - 1) for values in strata]
     return intervals_and_p_values_of_means(mean, parts, 1)
 
 
-def variance_of_mean_from_examples(values: Floats) -> Floats:
+def example_variance_component_of_mean(values: Floats) -> Floats:
     """Variance that examples add to the mean of values (S, P, N): max(MS_example − MS_residual, 0)/(S·N); (P,).
 
     With one seed there is no residual, and it is the variance of the mean over examples.

@@ -6,11 +6,11 @@ from pydantic import Field
 
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
-from bln_search.ranking.analysis_part import AnalysisPart
+from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 
 
-class ArmsNoBetterThanPrior(AnalysisPart):
+class ArmsNoBetterThanPrior(StoredAnalysisModel):
     """Arms whose best row has no lower loss than predicting the class frequencies for every example.
 
     Attributes:

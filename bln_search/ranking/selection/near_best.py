@@ -18,7 +18,7 @@ from statistics import fmean
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedPair, ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.statistics.intervals import ALPHA, paired_t_test_p_value
+from bln_search.ranking.statistics.intervals import ALPHA, paired_t_test_p_value_of_differences
 
 _P_OF_ONE_STANDARD_ERROR = 0.32
 """Uncorrected p value of a difference of one standard error: 2Φ(−1)."""
@@ -93,5 +93,5 @@ def _is_row_near_best_at_size(of_row: LossBySeed, all_losses: Sequence[LossBySee
     lowest = fmean(best.values())
     if best.keys() != of_row.keys() or fmean(of_row.values()) - lowest > _MAX_RELATIVE_EXCESS * abs(lowest):
         return False
-    p = paired_t_test_p_value([of_row[seed] - best[seed] for seed in sorted(of_row)])
+    p = paired_t_test_p_value_of_differences([of_row[seed] - best[seed] for seed in sorted(of_row)])
     return p is not None and p >= ALPHA

@@ -10,7 +10,7 @@ from pydantic import Field
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.method import FEATURE_STATISTICS
 from bln_search.core.records import RowKey
-from bln_search.ranking.analysis_part import AnalysisPart
+from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.near_best import list_batch_sizes_near_best, list_rows_near_best
@@ -31,7 +31,7 @@ class Confidence(StrEnum):
     ONE_SEED = "one_seed"
 
 
-class DeterministicAlternative(AnalysisPart):
+class DeterministicAlternative(StoredAnalysisModel):
     """The best row that is independent of the mini-batch, where the recommended row is not.
 
     Attributes:
@@ -51,7 +51,7 @@ class DeterministicAlternative(AnalysisPart):
     accuracy: float | None
 
 
-class CurrentRow(AnalysisPart):
+class CurrentConfigurationRow(StoredAnalysisModel):
     """The row of the current configuration of a network, which is replaced only by a significantly better one.
 
     Attributes:
@@ -77,7 +77,7 @@ class CurrentRow(AnalysisPart):
         return self.gain == 0
 
 
-class Recommendation(AnalysisPart):
+class Recommendation(StoredAnalysisModel):
     """The recommended row.
 
     Attributes:
@@ -121,7 +121,7 @@ class Recommendation(AnalysisPart):
     loss_above_best_upper: float = Field(validation_alias="loss_to_best")
     alternative: DeterministicAlternative | None
     confidence: Confidence
-    current: CurrentRow | None = Field(default=None, validation_alias="baseline")
+    current: CurrentConfigurationRow | None = Field(default=None, validation_alias="baseline")
 
     @property
     def key(self) -> RowKey:
@@ -164,7 +164,7 @@ def recommend_row(
         estimate=row.estimate,
         batch_size=row.batch_size,
         deterministic=deterministic,
-        computed_statistics=InferenceConfiguration(row.configuration).num_computed_statistics,
+        computed_statistics=InferenceConfiguration(row.configuration).num_statistics_from_mini_batch,
         batch_sizes=None if deterministic else list_batch_sizes_near_best(row, losses_by_size, comparison.seeds),
         top_group_size=len(comparison.top_group),
         near_best_rows=len(near),
@@ -183,13 +183,17 @@ def recommend_row(
 def _assess_confidence_in_best_row(comparison: Comparison) -> Confidence:
     if comparison.seeds == 1:
         return Confidence.ONE_SEED
-    alone = len(comparison.top_group) == 1 and not comparison.not_compared and not comparison.num_inconclusive_rows
+    alone = (
+        len(comparison.top_group) == 1
+        and not comparison.not_compared
+        and not comparison.num_inconclusive_rows_below_top_group
+    )
     return Confidence.SIGNIFICANT if alone else Confidence.NOT_SIGNIFICANT
 
 
 def _keep_current_row_unless_worse(
     comparison: Comparison, preferred: ComparedRow, current: RowKey | None
-) -> tuple[ComparedRow, CurrentRow | None]:
+) -> tuple[ComparedRow, CurrentConfigurationRow | None]:
     """The current row unless the preferred one is significantly better, and how the two compare."""
     current_row = next((row for row in comparison.rows if row.key == current), None)
     if current_row is None:
@@ -197,7 +201,7 @@ def _keep_current_row_unless_worse(
     first, second = comparison.rows.index(preferred), comparison.rows.index(current_row)
     better = _indices_of_better_rows(comparison, second)
     pair = comparison.find_pair(first, second) if first in better else None
-    described = CurrentRow(
+    described = CurrentConfigurationRow(
         configuration=current_row.configuration,
         estimate=current_row.estimate,
         gain=0 if pair is None else -pair.loss.mean,
@@ -246,5 +250,5 @@ def _find_deterministic_alternative(comparison: Comparison, *, per_slot: bool) -
 
 
 def _preference_sort_key(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
-    computed = InferenceConfiguration(row.configuration).num_computed_statistics
+    computed = InferenceConfiguration(row.configuration).num_statistics_from_mini_batch
     return not _is_deterministic_row(row, per_slot=per_slot), computed, row.loss, row.configuration

@@ -8,7 +8,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison, MeanDifference
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.cross_study import loss_difference_between_studies
-from bln_search.ranking.statistics.intervals import ALPHA, paired_t_test_p_value
+from bln_search.ranking.statistics.intervals import ALPHA, paired_t_test_p_value_of_differences
 
 
 @dataclass(frozen=True)
@@ -59,5 +59,5 @@ def compute_difference_over_seeds(first: LossBySeed, second: LossBySeed) -> RowD
     """Return the difference over seeds: paired where both rows have the same seeds, else Welch's, without p."""
     paired = first.keys() == second.keys()
     interval = loss_difference_between_studies(second, first)
-    p = paired_t_test_p_value([second[seed] - first[seed] for seed in sorted(first)]) if paired else None
+    p = paired_t_test_p_value_of_differences([second[seed] - first[seed] for seed in sorted(first)]) if paired else None
     return RowDifference(interval.mean, interval.low, interval.high, p, adjusted=False, paired=paired)

@@ -8,7 +8,7 @@ from itertools import islice, takewhile
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm, paired_t_test_p_value
+from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm, paired_t_test_p_value_of_differences
 
 MAX_TESTED_ROWS = 2_000
 """Number of rows, from the best one down, that are compared with the best one."""
@@ -43,5 +43,5 @@ def find_leaderboard_top_group(board: Leaderboard, losses: dict[RowKey, LossBySe
 def _paired_p_value_against_best(losses: LossBySeed, best: LossBySeed) -> float:
     if losses.keys() != best.keys():
         return 1.0
-    p = paired_t_test_p_value([losses[seed] - best[seed] for seed in sorted(best)])
+    p = paired_t_test_p_value_of_differences([losses[seed] - best[seed] for seed in sorted(best)])
     return 1.0 if p is None else p

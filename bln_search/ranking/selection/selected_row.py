@@ -5,11 +5,11 @@ from __future__ import annotations
 from pydantic import Field
 
 from bln_search.core.enums import Split
-from bln_search.ranking.analysis_part import AnalysisPart
+from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 
 
-class SelectedRowPerformance(AnalysisPart):
+class SelectedRowPerformance(StoredAnalysisModel):
     """The first row on the split that selected it and on the other split, which is independent of the selection.
 
     Attributes:

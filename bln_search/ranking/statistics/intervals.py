@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p_value
+from bln_search.ranking.statistics.student_t import two_sided_p_value, two_sided_t_quantile
 
 CONFIDENCE_LEVEL = 0.95
 """Confidence level of all intervals."""
@@ -52,7 +52,7 @@ def t_interval_from_deviation(mean: float, deviation: float | None, n: int) -> C
     """The t interval of a mean over n repetitions with this standard deviation (n − 1 in the denominator)."""
     if deviation is None or n < 2:
         return ConfidenceInterval(mean, None, n)
-    return ConfidenceInterval(mean, t_quantile(CONFIDENCE_LEVEL, n - 1) * deviation / math.sqrt(n), n)
+    return ConfidenceInterval(mean, two_sided_t_quantile(CONFIDENCE_LEVEL, n - 1) * deviation / math.sqrt(n), n)
 
 
 def welch_interval(first: Sequence[float], second: Sequence[float]) -> ConfidenceInterval:
@@ -72,7 +72,7 @@ def welch_interval(first: Sequence[float], second: Sequence[float]) -> Confidenc
     )
     degrees = max(1, math.floor(total**2 / denominator)) if denominator > 0 else len(first) + len(second) - 2
     return ConfidenceInterval(
-        mean, t_quantile(CONFIDENCE_LEVEL, degrees) * math.sqrt(total), min(len(first), len(second))
+        mean, two_sided_t_quantile(CONFIDENCE_LEVEL, degrees) * math.sqrt(total), min(len(first), len(second))
     )
 
 
@@ -86,7 +86,7 @@ def standard_deviation(values: Sequence[float], mean: float) -> float:
     return math.sqrt(math.fsum([(value - mean) ** 2 for value in values]) / (len(values) - 1))
 
 
-def paired_t_test_p_value(differences: Sequence[float]) -> float | None:
+def paired_t_test_p_value_of_differences(differences: Sequence[float]) -> float | None:
     """Two-sided p value of Student's paired t test of a zero mean difference; None for fewer than two differences."""
     if len(differences) < 2:
         return None

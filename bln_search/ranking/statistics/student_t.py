@@ -51,7 +51,7 @@ def _tail_probability(t: float, degrees: int) -> float:
 
 
 @lru_cache(maxsize=1024)
-def t_quantile(level: float, degrees: int) -> float:
+def two_sided_t_quantile(level: float, degrees: int) -> float:
     """The t for which P(|T| ≤ t) = `level`: 2.776 for 0.95 and four degrees of freedom."""
     if not 0 < level < 1:
         raise ValueError(f"a level lies between 0 and 1, not {level}")

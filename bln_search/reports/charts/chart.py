@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.ranking.grouping import EvaluationSetting
+from bln_search.ranking.grouping import RowKeyWithoutConfiguration
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import format_encoded_point
 
@@ -74,7 +74,9 @@ def colour_with_opacity(colour_code: str, opacity: float) -> str:
     return f"rgba({red},{green},{blue},{opacity})"
 
 
-def distinguishing_setting_label(setting: EvaluationSetting, settings: Sequence[EvaluationSetting]) -> str:
+def distinguishing_setting_label(
+    setting: RowKeyWithoutConfiguration, settings: Sequence[RowKeyWithoutConfiguration]
+) -> str:
     """The attributes of an evaluation setting in which the settings differ."""
     parts = []
     if len({other.arm for other in settings}) > 1:
@@ -89,7 +91,7 @@ def distinguishing_setting_label(setting: EvaluationSetting, settings: Sequence[
     return ", ".join(parts)
 
 
-def unique_setting_labels(settings: Iterable[EvaluationSetting]) -> dict[EvaluationSetting, str]:
+def unique_setting_labels(settings: Iterable[RowKeyWithoutConfiguration]) -> dict[RowKeyWithoutConfiguration, str]:
     """A unique label for each evaluation setting."""
     listed = list(settings)
     return dict(

@@ -7,7 +7,7 @@ from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.reports.charts.chart import COLOURS, Chart, make_labels_unique, plotly_layout
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
 
 def compared_row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) -> list[str]:
@@ -18,7 +18,7 @@ def compared_row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) 
         numbered: Write `#3` for the third row instead of the parameters of a search, which take the room of a chart.
     """
     labels = []
-    point_labels = format_distinct_points(row.point for row in rows)
+    point_labels = make_label_by_distinct_point(row.point for row in rows)
     has_points = len(point_labels) > 1
     for number, row in enumerate(rows, start=1):
         parts = [f"#{number}"] if has_points and numbered else []
@@ -37,7 +37,7 @@ def compared_row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) 
 def differences_to_best_chart(comparison: Comparison) -> Chart:
     """Mean loss of every row minus that of the best row."""
     labels = compared_row_labels(comparison.rows, numbered=True)
-    point_labels = format_distinct_points(row.point for row in comparison.rows)
+    point_labels = make_label_by_distinct_point(row.point for row in comparison.rows)
     rows: list[dict[str, Any]] = []
     for index, row in enumerate(comparison.rows):
         pair = comparison.find_pair(0, index)

@@ -9,7 +9,7 @@ from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.method import StatisticSource
-from bln_search.ranking.grouping import EvaluationSetting, LossBySeed
+from bln_search.ranking.grouping import LossBySeed, RowKeyWithoutConfiguration
 from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
 from bln_search.reports.charts.chart import (
     COLOURS,
@@ -205,7 +205,7 @@ def switch_effects_chart(losses: ByConfiguration) -> Chart | None:
     return Chart("Effects of the switches", caption, figure, rows)
 
 
-def configuration_ranks_chart(settings: Mapping[EvaluationSetting, ByConfiguration]) -> Chart | None:
+def configuration_ranks_chart(settings: Mapping[RowKeyWithoutConfiguration, ByConfiguration]) -> Chart | None:
     """The rank of every configuration under several evaluation settings; None if fewer than two can be compared."""
     labels = unique_setting_labels(settings)
     return configuration_ranks_chart_by_label({labels[setting]: losses for setting, losses in settings.items()})

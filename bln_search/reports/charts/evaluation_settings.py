@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.grouping import EvaluationSetting, LossBySeed
+from bln_search.ranking.grouping import LossBySeed, RowKeyWithoutConfiguration
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.configurations import ByConfiguration, configuration_ranks_chart
@@ -19,9 +19,9 @@ from bln_search.reports.sentences.leaderboard import find_unranked_reason
 _MAX_POINTS = 8
 
 
-def evaluation_settings_of_best_points(
-    settings: Mapping[EvaluationSetting, ByConfiguration],
-) -> dict[EvaluationSetting, ByConfiguration]:
+def restrict_to_settings_of_best_points(
+    settings: Mapping[RowKeyWithoutConfiguration, ByConfiguration],
+) -> dict[RowKeyWithoutConfiguration, ByConfiguration]:
     """The settings of the best points of a search space, best first; all settings of a study without a space.
 
     Only rows with the largest number of seeds count, because a row that diverged under some seeds is not the best.
@@ -43,7 +43,9 @@ def evaluation_settings_of_best_points(
     }
 
 
-def reasons_without_loss(board: Leaderboard, setting: EvaluationSetting) -> dict[InferenceConfiguration, str]:
+def reasons_for_missing_loss_by_configuration(
+    board: Leaderboard, setting: RowKeyWithoutConfiguration
+) -> dict[InferenceConfiguration, str]:
     """Why configurations have no loss under an evaluation setting: `undefined: …`, or the seeds that they lack."""
     rows = (
         row
@@ -65,7 +67,7 @@ def lowest_mean_loss_of_setting(losses: ByConfiguration) -> float:
 
 
 def best_point_configuration_ranks_chart(
-    settings: Mapping[EvaluationSetting, ByConfiguration], limit: int
+    settings: Mapping[RowKeyWithoutConfiguration, ByConfiguration], limit: int
 ) -> Chart | None:
     """Ranks over estimates and batch sizes; for a search only those of its best point, because points are many."""
     best = next(((setting.arm, setting.point) for setting in settings if setting.point), None)
@@ -73,7 +75,7 @@ def best_point_configuration_ranks_chart(
     return configuration_ranks_chart({setting: settings[setting] for setting in drawn})
 
 
-def lowest_loss_of_each_point(
+def search_point_results_from_rows(
     losses: Mapping[RowKey, LossBySeed], seconds: Mapping[tuple[str, str], float]
 ) -> list[SearchPointResult]:
     """Every point with its lowest mean loss over rows with the largest number of seeds.

@@ -18,7 +18,7 @@ GeometryBySeed = Mapping[int, Sequence[LayerWeightNormAndCurvature]]
 
 
 @dataclass(frozen=True)
-class GeometryMeasure:
+class LayerGeometryMeasure:
     """A measure of a layer: its attribute of LayerWeightNormAndCurvature, the title of its chart, and the axis name."""
 
     attribute: str
@@ -26,15 +26,15 @@ class GeometryMeasure:
     axis: str
 
 
-WEIGHT_NORM = GeometryMeasure("weight_norm", "Norm of the weights by epoch", "norm of a unit's weights")
-EFFECTIVE_RATE = GeometryMeasure(
+WEIGHT_NORM = LayerGeometryMeasure("weight_norm", "Norm of the weights by epoch", "norm of a unit's weights")
+EFFECTIVE_RATE = LayerGeometryMeasure(
     "effective_rate", "Effective learning rate by epoch", "learning rate / squared norm of the weights"
 )
-CURVATURE = GeometryMeasure("curvature", "Curvature by epoch", "Fisher information of a weight")
+CURVATURE = LayerGeometryMeasure("curvature", "Curvature by epoch", "Fisher information of a weight")
 
 
 def geometry_by_epoch_chart(
-    geometries: Mapping[tuple[str, str], GeometryBySeed], measure: GeometryMeasure
+    geometries: Mapping[tuple[str, str], GeometryBySeed], measure: LayerGeometryMeasure
 ) -> Chart | None:
     """A measure by epoch, one line for each arm and point; None where no network recorded it.
 
@@ -67,7 +67,7 @@ def geometry_by_epoch_chart(
     return Chart(measure.title, caption, {"data": traces, "layout": layout}, rows)
 
 
-def _layer_means_by_epoch(by_seed: GeometryBySeed, measure: GeometryMeasure) -> dict[int, list[float]]:
+def _layer_means_by_epoch(by_seed: GeometryBySeed, measure: LayerGeometryMeasure) -> dict[int, list[float]]:
     """The mean over the layers after every epoch, one value for each seed."""
     means: dict[int, list[float]] = {}
     for layers in by_seed.values():

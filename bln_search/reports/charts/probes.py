@@ -14,7 +14,7 @@ from bln_search.ranking.probe_results import (
     ProbeCurvePoint,
     TrialProbe,
     compute_probe_curves,
-    find_best_row_changes,
+    list_best_row_changes,
 )
 from bln_search.reports.charts.chart import (
     COLOURS,
@@ -93,7 +93,7 @@ def _configuration_line_trace(key: ProbeCurveKey, points: Sequence[ProbeCurvePoi
 
 
 def _best_configuration_changes_caption(curves: Mapping[ProbeCurveKey, Sequence[ProbeCurvePoint]]) -> str:
-    changes = find_best_row_changes({key: list(points) for key, points in curves.items()})
+    changes = list_best_row_changes({key: list(points) for key, points in curves.items()})
     if not changes:
         return "Means over seeds. The same configuration has the lowest loss everywhere."
     text = "; ".join(

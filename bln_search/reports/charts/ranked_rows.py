@@ -127,7 +127,7 @@ def row_losses_by_condition_heat_map(
     return Chart("Loss of each row by condition", caption, figure, rows)
 
 
-def values_by_batch_size_chart(
+def criterion_values_by_batch_size_chart(
     batch_sizes: Sequence[int], values: Mapping[str, Sequence[float | None]], name: str
 ) -> Chart:
     """What is minimized by mini-batch size: one line for each way to select a row.

@@ -16,14 +16,14 @@ LOSS_MEASURE = "loss"
 """What charts of a search compare points by, where every point has rows in the leaderboard."""
 
 
-def search_measure(spec: StudySpec) -> str:
+def search_measure_name(spec: StudySpec) -> str:
     """What charts of a search compare points by: the loss, or the objective of trials that have no rows."""
     if spec.search is None or not spec.trains_best_points_after_search:
         return LOSS_MEASURE
     return f"{spec.search.objectives[0].value.replace('_', ' ')} (search)"
 
 
-def search_trial_results(trials: Sequence[TrialRecord], spec: StudySpec) -> list[SearchPointResult]:
+def search_point_results_from_trials(trials: Sequence[TrialRecord], spec: StudySpec) -> list[SearchPointResult]:
     """Every point whose search trials are finished for all seeds, with the mean of the objective over them.
 
     Args:
@@ -34,7 +34,7 @@ def search_trial_results(trials: Sequence[TrialRecord], spec: StudySpec) -> list
         return []
     values: dict[tuple[str, str], list[float]] = {}
     for trial in trials:
-        if trial.is_search_trial and trial.state is TrialState.FINISHED:
+        if trial.is_search_phase_trial and trial.state is TrialState.FINISHED:
             value = SampledTrial(trial).objective_value(spec.search.objectives[0])
             if value is not None:
                 values.setdefault((trial.arm, trial.point_json), []).append(value)

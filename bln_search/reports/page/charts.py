@@ -11,9 +11,9 @@ from bln_search.reports.charts.configurations import configuration_losses_heat_m
 from bln_search.reports.charts.curves import ERROR, LOSS, learning_curves_chart
 from bln_search.reports.charts.evaluation_settings import (
     best_point_configuration_ranks_chart,
-    lowest_loss_of_each_point,
     lowest_mean_loss_of_setting,
-    reasons_without_loss,
+    reasons_for_missing_loss_by_configuration,
+    search_point_results_from_rows,
 )
 from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_by_epoch_chart
 from bln_search.reports.charts.layers import statistics_drift_chart
@@ -22,7 +22,7 @@ from bln_search.reports.charts.search import (
     parallel_coordinates_chart,
     parameter_importance_chart,
 )
-from bln_search.reports.charts.search_trials import search_measure, search_trial_results
+from bln_search.reports.charts.search_trials import search_measure_name, search_point_results_from_trials
 from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, figures_of_existing_charts
 from bln_search.reports.page.context import StudyReportContext
 
@@ -36,9 +36,9 @@ def charts_section(context: StudyReportContext) -> Section | None:
     """Learning curves, configurations and switches of the best evaluation settings, ranks, and charts of the search."""
     spec = context.study.spec
     if spec.trains_best_points_after_search:
-        points = search_trial_results(context.trials, spec)
+        points = search_point_results_from_trials(context.trials, spec)
     else:
-        points = lowest_loss_of_each_point(context.losses_by_row, context.seconds)
+        points = search_point_results_from_rows(context.losses_by_row, context.seconds)
     pictures = [
         *figures_of_existing_charts(
             *(
@@ -51,9 +51,9 @@ def charts_section(context: StudyReportContext) -> Section | None:
             condition_losses_chart(
                 context.leaderboard, unit=spec.loss_description.unit, ranking=spec.ranking_condition_name
             ),
-            best_point_configuration_ranks_chart(context.drawn_losses_by_setting, _MAX_RANKED_SETTINGS),
-            parameter_importance_chart(points, search_measure(spec)),
-            parallel_coordinates_chart(points, search_measure(spec)),
+            best_point_configuration_ranks_chart(context.chart_losses_by_setting, _MAX_RANKED_SETTINGS),
+            parameter_importance_chart(points, search_measure_name(spec)),
+            parallel_coordinates_chart(points, search_measure_name(spec)),
             loss_and_time_pareto_chart(points),
         ),
     ]
@@ -84,19 +84,21 @@ def geometry_section(context: StudyReportContext) -> Section | None:
 
 def _iter_best_setting_figures(context: StudyReportContext) -> Iterable[ChartFigure]:
     """Figures of the evaluation settings of lowest loss: the best one of every arm, then the second, and so on."""
-    labels = unique_setting_labels(context.drawn_losses_by_setting)
+    labels = unique_setting_labels(context.chart_losses_by_setting)
     count_by_arm: Counter[str] = Counter()
     position_in_arm = {}
     for setting in sorted(
-        context.drawn_losses_by_setting,
-        key=lambda setting: lowest_mean_loss_of_setting(context.drawn_losses_by_setting[setting]),
+        context.chart_losses_by_setting,
+        key=lambda setting: lowest_mean_loss_of_setting(context.chart_losses_by_setting[setting]),
     ):
         position_in_arm[setting] = count_by_arm[setting.arm]
         count_by_arm[setting.arm] += 1
     for setting in sorted(position_in_arm, key=position_in_arm.__getitem__)[:_MAX_SETTINGS]:
-        losses = context.drawn_losses_by_setting[setting]
+        losses = context.chart_losses_by_setting[setting]
         yield from figures_of_existing_charts(
-            configuration_losses_heat_map(losses, reasons_without_loss(context.leaderboard, setting)),
+            configuration_losses_heat_map(
+                losses, reasons_for_missing_loss_by_configuration(context.leaderboard, setting)
+            ),
             switch_effects_chart(losses),
             label=labels[setting],
         )

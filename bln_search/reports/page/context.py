@@ -10,14 +10,19 @@ from typing import Any
 from bln_search.core.enums import Split
 from bln_search.core.records import LayerWeightNormAndCurvature, RowKey, StatisticDrift
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.grouping import EvaluationSetting, LossBySeed, group_losses_by_row, group_losses_by_setting
-from bln_search.ranking.leaderboard import Leaderboard, rank_evaluations
+from bln_search.ranking.grouping import (
+    LossBySeed,
+    RowKeyWithoutConfiguration,
+    group_losses_by_row,
+    group_losses_by_setting_and_configuration,
+)
+from bln_search.ranking.leaderboard import Leaderboard, build_leaderboard_from_evaluations
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.seed_t_test import find_leaderboard_top_group
 from bln_search.reports.charts.configurations import ByConfiguration
 from bln_search.reports.charts.curves import TrialLearningCurve
-from bln_search.reports.charts.evaluation_settings import evaluation_settings_of_best_points
+from bln_search.reports.charts.evaluation_settings import restrict_to_settings_of_best_points
 from bln_search.specs.records import StudyRecord, TrialRecord
 
 
@@ -57,7 +62,7 @@ class StudyReportContext:
     def leaderboard(self) -> Leaderboard:
         """The leaderboard."""
         spec = self.study.spec
-        return rank_evaluations(self.evaluations, spec.ranking.split, seeds=len(spec.seeds))
+        return build_leaderboard_from_evaluations(self.evaluations, spec.ranking.split, seeds=len(spec.seeds))
 
     @cached_property
     def losses_by_row(self) -> dict[RowKey, LossBySeed]:
@@ -77,9 +82,9 @@ class StudyReportContext:
         return self.t_test_top_group_p_values or {}
 
     @cached_property
-    def drawn_losses_by_setting(self) -> dict[EvaluationSetting, ByConfiguration]:
+    def chart_losses_by_setting(self) -> dict[RowKeyWithoutConfiguration, ByConfiguration]:
         """Losses of every configuration by evaluation setting; of a search, the settings of its best points."""
-        return evaluation_settings_of_best_points(group_losses_by_setting(self.losses_by_row))
+        return restrict_to_settings_of_best_points(group_losses_by_setting_and_configuration(self.losses_by_row))
 
     @property
     def ranking_split(self) -> Split:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bln_search.core.enums import ProbeKind
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.grouping import EvaluationSetting
+from bln_search.ranking.grouping import RowKeyWithoutConfiguration
 from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.reports.charts.comparison import (
     compared_row_labels,
@@ -73,7 +73,7 @@ def probes_section(context: StudyReportContext) -> Section | None:
     """Batch sizes, epochs and batch compositions under the first evaluation settings; None without probes."""
     dependence = compute_batch_dependence_by_row(context.probes, per_slot=context.study.spec.has_populations_per_slot)
     blocks: list[Block] = []
-    for setting in list(context.drawn_losses_by_setting)[:_MAX_PROBE_SETTINGS]:
+    for setting in list(context.chart_losses_by_setting)[:_MAX_PROBE_SETTINGS]:
         arm, point, estimate = setting.arm, setting.point, setting.estimate or ""
         blocks += figures_of_existing_charts(
             probe_curve_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
@@ -84,5 +84,5 @@ def probes_section(context: StudyReportContext) -> Section | None:
     return Section("probes", "Other batch sizes, epochs and batch compositions", blocks) if blocks else None
 
 
-def _arm_and_estimate_label(setting: EvaluationSetting) -> str:
+def _arm_and_estimate_label(setting: RowKeyWithoutConfiguration) -> str:
     return " ".join(part for part in (setting.arm, setting.estimate) if part)

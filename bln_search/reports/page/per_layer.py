@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from bln_search.core.per_layer import SEPARATOR
-from bln_search.ranking.per_layer import LayerSwitchEffect, NetworkChoice, PerLayerResult, PerLayerRow
+from bln_search.ranking.per_layer import LayerSwitchEffect, PerLayerResult, PerLayerRow, SelectedNetworkConfigurations
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.charts.per_layer import (
     MARK,
@@ -61,10 +61,10 @@ def _blocks_of_result(result: PerLayerResult, *, several: bool) -> list[Block]:
     if result.rows or result.uniform:
         blocks.append(best_configurations_table(result, _MAX_ROWS, label))
     if result.networks:
-        blocks.append(selected_by_network_table(result, label))
+        blocks.append(selected_configurations_by_network_table(result, label))
     chart = layer_switch_effects_heat_map(result)
     if chart is not None:
-        blocks += [ChartFigure(chart, label), layer_effects_table(result, label)]
+        blocks += [ChartFigure(chart, label), layer_switch_effects_table(result, label)]
     return blocks + [Paragraph(text) for text in excluded_option_sentences(result)]
 
 
@@ -116,7 +116,7 @@ def _mask_absent_statistics(configuration: str, layer_configuration: str) -> str
     )
 
 
-def selected_by_network_table(result: PerLayerResult, label: str = "") -> Table:
+def selected_configurations_by_network_table(result: PerLayerResult, label: str = "") -> Table:
     """The configurations selected for each network, with apparent and held-out losses."""
     columns = [*(Column(name, ColumnKind.NUMBER) for name in _NETWORK_HEADINGS), *_CONFIGURATION_COLUMNS]
     rows = [Row(_network_cells(network)) for network in result.networks]
@@ -127,7 +127,7 @@ def selected_by_network_table(result: PerLayerResult, label: str = "") -> Table:
     )
 
 
-def _network_cells(network: NetworkChoice) -> list[str]:
+def _network_cells(network: SelectedNetworkConfigurations) -> list[str]:
     losses = (network.apparent, network.loss, network.selection_bias, network.uniform_loss)
     cells = [str(network.seed), *(f"{loss:.4f}" for loss in losses), _difference_cell(network.difference_to_uniform)]
     cells += ["–" if loss is None else f"{loss:.4f}" for loss in (network.test_loss, network.test_uniform_loss)]
@@ -138,7 +138,7 @@ def _difference_cell(difference: float) -> str:
     return "–" if math.isnan(difference) else format_signed_interval(ConfidenceInterval(difference, None, 1))
 
 
-def layer_effects_table(result: PerLayerResult, label: str = "") -> Table:
+def layer_switch_effects_table(result: PerLayerResult, label: str = "") -> Table:
     """Effects of the switches by choice, with confidence intervals; marked if these exclude 0."""
     switches = switchable_statistics(result)
     columns = [Column("Choice"), *(Column(name, ColumnKind.NUMBER) for name in switches)]

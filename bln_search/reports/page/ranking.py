@@ -9,8 +9,8 @@ from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import common_decimals, confidence_interval_over_seeds, format_metric_interval
 from bln_search.reports.leaderboard_columns import (
     MetricColumn,
-    list_identity_headings_and_attributes,
     list_metric_columns,
+    list_optional_headings_and_attributes,
     list_task_metric_legends,
 )
 from bln_search.reports.page.blocks import (
@@ -68,7 +68,7 @@ def _ranking_significance_text(context: StudyReportContext) -> str:
 
 def _leaderboard_table(context: StudyReportContext) -> Table:
     board, top_group = context.leaderboard, context.top_group_keys
-    identity = list_identity_headings_and_attributes(board.rows)
+    identity = list_optional_headings_and_attributes(board.rows)
     columns = [
         Column("Rank", ColumnKind.NUMBER),
         *SWITCHES,

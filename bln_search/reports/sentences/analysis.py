@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Comparison, FriedmanTest
+from bln_search.ranking.comparison import Comparison, FriedmanTestSummary
 from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
@@ -14,9 +14,9 @@ from bln_search.reports.sentences.baseline_check import class_prior_baseline_war
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
 from bln_search.reports.sentences.recommendation import (
-    compared_point_digits,
     recommendation_text,
     row_identity_label,
+    significant_digits_of_compared_points,
 )
 from bln_search.reports.sentences.significance import comparison_method_text, first_rows_significance_text
 from bln_search.specs.sections.space import format_encoded_point
@@ -67,14 +67,14 @@ def friedman_and_variance_sentences(analysis: Analysis) -> list[str]:
     return shares if comparison.friedman is None else [_friedman_sentence(comparison, comparison.friedman), *shares]
 
 
-def _friedman_sentence(comparison: Comparison, test: FriedmanTest) -> str:
+def _friedman_sentence(comparison: Comparison, test: FriedmanTestSummary) -> str:
     return (
         f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
         f"chi² = {test.statistic:.1f}, p = {test.p:.2g}; {_critical_difference_text(comparison, test)} (Nemenyi, 5 %)."
     )
 
 
-def _critical_difference_text(comparison: Comparison, test: FriedmanTest) -> str:
+def _critical_difference_text(comparison: Comparison, test: FriedmanTestSummary) -> str:
     """From which difference on mean ranks differ significantly; ranks from 1 to N differ by at most N - 1."""
     largest = len(comparison.rows) - 1
     if test.critical_difference >= largest:
@@ -87,7 +87,7 @@ def _critical_difference_text(comparison: Comparison, test: FriedmanTest) -> str
 
 def _recommendation_sentences(analysis: Analysis) -> list[str]:
     """The recommendation; where no arm is better than the class-prior baseline, that warning comes first."""
-    recommendation, digits = analysis.recommendation, compared_point_digits(analysis.comparison)
+    recommendation, digits = analysis.recommendation, significant_digits_of_compared_points(analysis.comparison)
     sentences = [] if recommendation is None else [recommendation_text(recommendation, digits)]
     check = analysis.no_better_than_class_prior
     if check is None:
@@ -117,7 +117,7 @@ def selection_bias_sentence(
         comparison: The comparison.
         recommendation: Recommendation beside the text; where it is the selected row, the text does not repeat its name.
     """
-    digits = compared_point_digits(comparison)
+    digits = significant_digits_of_compared_points(comparison)
     row = (
         "The recommended row"
         if recommendation is not None and recommendation.is_best

@@ -6,19 +6,24 @@ import math
 import statistics
 from collections.abc import Iterable, Sequence
 
-from bln_search.core.enums import LayerScope, LayerSearch
-from bln_search.ranking.per_layer import ConfirmedDifference, NetworkChoice, PerLayerResult, PerLayerRow
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
+from bln_search.ranking.per_layer import (
+    HeldOutDifferenceToUniform,
+    PerLayerResult,
+    PerLayerRow,
+    SelectedNetworkConfigurations,
+)
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
 from bln_search.reports.formatting import format_interval, format_signed, format_signed_interval
 from bln_search.specs.sections.space import format_encoded_point
 
 _SEARCH_NAMES = {
-    LayerSearch.EXACT: "exact enumeration",
-    LayerSearch.BEAM: "beam search",
-    LayerSearch.COORDINATE: "coordinate search",
-    LayerSearch.TPE: "TPE",
-    LayerSearch.RACING: "racing",
-    LayerSearch.RANDOM: "random search",
+    LayerSearchAlgorithm.EXACT: "exact enumeration",
+    LayerSearchAlgorithm.BEAM: "beam search",
+    LayerSearchAlgorithm.COORDINATE: "coordinate search",
+    LayerSearchAlgorithm.TPE: "TPE",
+    LayerSearchAlgorithm.RACING: "racing",
+    LayerSearchAlgorithm.RANDOM: "random search",
 }
 _MAX_WRITTEN_DIGITS = 15
 """Digits up to which a count is written in full."""
@@ -82,7 +87,7 @@ def accuracy_interval_over_networks(row: PerLayerRow) -> ConfidenceInterval | No
     return None if row.accuracy is None else ConfidenceInterval(row.accuracy, row.accuracy_half, row.networks)
 
 
-def format_count_of_digits(digits: str) -> str:
+def format_count_from_digits(digits: str) -> str:
     """Format a count from its decimal digits; long counts in scientific notation."""
     if len(digits) <= _MAX_WRITTEN_DIGITS:
         return f"{int(digits):,}"
@@ -96,7 +101,7 @@ def _per_layer_significance_sentence(result: PerLayerResult, unit: str) -> str:
     if difference is None:
         reason = _missing_interval_reason(result, unit)
         return f"Significance of the difference between per-layer and uniform configurations is unknown: {reason}."
-    if difference.is_better or difference.is_worse:
+    if difference.is_better or difference.is_significantly_worse:
         text = _difference_text(difference, unit)
         return f"Per-layer configurations are significantly {text} (p = {difference.p:.2g})."
     return (
@@ -116,7 +121,7 @@ def _missing_interval_reason(result: PerLayerResult, unit: str) -> str:
     return f"the difference on held-out folds is {format_signed(mean)}{unit} over {networks}, without an interval"
 
 
-def _difference_text(difference: ConfirmedDifference, unit: str) -> str:
+def _difference_text(difference: HeldOutDifferenceToUniform, unit: str) -> str:
     direction, mean, low, high = (
         ("better", -difference.mean, -difference.high, -difference.low)
         if difference.is_better
@@ -125,7 +130,7 @@ def _difference_text(difference: ConfirmedDifference, unit: str) -> str:
     return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}]{unit} {_difference_scope_text(difference)}"
 
 
-def _difference_scope_text(difference: ConfirmedDifference) -> str:
+def _difference_scope_text(difference: HeldOutDifferenceToUniform) -> str:
     return f"on held-out folds, over {_network_count_text(difference.networks)}"
 
 
@@ -141,7 +146,7 @@ def _count_without_finite_loss_text(count: int) -> str:
     return f"{_network_count_text(count)} {'has' if count == 1 else 'have'} no finite loss"
 
 
-def _selection_bias_sentences(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
+def _selection_bias_sentences(networks: Sequence[SelectedNetworkConfigurations], unit: str) -> list[str]:
     biases = _finite_values(network.selection_bias for network in networks)
     if not biases:
         return []
@@ -156,7 +161,7 @@ def _selection_bias_sentences(networks: Sequence[NetworkChoice], unit: str) -> l
     return [f"{subject} is optimistic by {format_interval(bias)}{unit} (selection bias)."]
 
 
-def _test_loss_sentences(networks: Sequence[NetworkChoice], unit: str) -> list[str]:
+def _test_loss_sentences(networks: Sequence[SelectedNetworkConfigurations], unit: str) -> list[str]:
     tested = [network for network in networks if network.is_tested]
     pairs = [
         (network.test_loss, network.test_uniform_loss)
@@ -180,7 +185,7 @@ def _test_loss_sentences(networks: Sequence[NetworkChoice], unit: str) -> list[s
 def _search_extent_text(result: PerLayerResult) -> str:
     """Size of the space, number of evaluated configurations, and data."""
     return (
-        f"{_choices_scope_text(result)}: {format_count_of_digits(result.size)} "
+        f"{_choices_scope_text(result)}: {format_count_from_digits(result.size)} "
         f"configurations{_evaluated_count_text(result)}. "
         f"{result.examples:,} validation examples in mini-batches of {result.batch_size}, population "
         f"{result.estimate or 'not read'}; {result.folds}-fold cross-validation."

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from bln_search.core.enums import Split
 from bln_search.ranking.comparison import ComparedRow, Comparison
-from bln_search.ranking.selection.recommendation import Confidence, CurrentRow, DeterministicAlternative, Recommendation
+from bln_search.ranking.selection.recommendation import (
+    Confidence,
+    CurrentConfigurationRow,
+    DeterministicAlternative,
+    Recommendation,
+)
 from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import DIGITS, format_encoded_point
 
 
-def compared_point_digits(comparison: Comparison | None) -> int:
+def significant_digits_of_compared_points(comparison: Comparison | None) -> int:
     """Significant digits that distinguish the points of the compared rows; 4 without a comparison."""
     return DIGITS if comparison is None else find_distinct_point_digits(row.point for row in comparison.rows)
 
@@ -20,7 +25,7 @@ def recommendation_text(recommendation: Recommendation, point_digits: int = DIGI
 
     Args:
         recommendation: The recommendation.
-        point_digits: Significant digits of the points of rows: `compared_point_digits`.
+        point_digits: Significant digits of the points of rows: `significant_digits_of_compared_points`.
     """
     is_obvious = not recommendation.is_best or not recommendation.deterministic  # the reason or the limits say it
     facts = (
@@ -38,7 +43,7 @@ def recommendation_headline(recommendation: Recommendation, point_digits: int = 
     return f"Recommended: {row_identity_label(recommendation, point_digits)}"
 
 
-def recommendation_metrics_text(recommendation: Recommendation, split: Split) -> str:
+def recommendation_loss_and_dependence_text(recommendation: Recommendation, split: Split) -> str:
     """Its loss, what it gives away to the best row, and whether it depends on the mini-batch."""
     distance = "the lowest" if recommendation.is_best else f"{recommendation.loss_above_best:.4f} above the best row"
     dependence = "independent of" if recommendation.deterministic else "depends on"
@@ -95,7 +100,7 @@ def loss_excess_text_unless_best(recommendation: Recommendation) -> str | None:
     )
 
 
-def _gain_over_current_text(current: CurrentRow | None) -> str | None:
+def _gain_over_current_text(current: CurrentConfigurationRow | None) -> str | None:
     if current is None or current.is_recommended:
         return None
     name = " ".join(

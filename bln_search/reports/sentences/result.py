@@ -14,11 +14,11 @@ from bln_search.reports.sentences.baseline_check import class_prior_baseline_war
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
 from bln_search.reports.sentences.recommendation import (
-    compared_point_digits,
     recommendation_caveats,
     recommendation_headline,
-    recommendation_metrics_text,
+    recommendation_loss_and_dependence_text,
     recommendation_reason,
+    significant_digits_of_compared_points,
 )
 from bln_search.reports.sentences.significance import (
     comparison_method_text,
@@ -67,8 +67,10 @@ def summarize_analysis(analysis: Analysis, *, standalone: bool = False) -> Study
         warnings=_warning_lines(analysis, standalone=standalone),
         headline=None
         if recommendation is None
-        else recommendation_headline(recommendation, compared_point_digits(comparison)),
-        figures="" if recommendation is None else recommendation_metrics_text(recommendation, comparison.split),
+        else recommendation_headline(recommendation, significant_digits_of_compared_points(comparison)),
+        figures=""
+        if recommendation is None
+        else recommendation_loss_and_dependence_text(recommendation, comparison.split),
         facts=tuple(_fact_lines(analysis, comparison, recommendation)),
         details=tuple(_detail_lines(analysis, comparison)),
     )
@@ -93,7 +95,12 @@ def _fact_lines(analysis: Analysis, comparison: Comparison, recommendation: Reco
         facts.append(selection_bias_sentence(analysis.selection, comparison, recommendation))
     if recommendation is None:
         return facts
-    return [*facts, *map(format_sentence, recommendation_caveats(recommendation, compared_point_digits(comparison)))]
+    return [
+        *facts,
+        *map(
+            format_sentence, recommendation_caveats(recommendation, significant_digits_of_compared_points(comparison))
+        ),
+    ]
 
 
 def _reason_with_upper_bound(recommendation: Recommendation) -> str:

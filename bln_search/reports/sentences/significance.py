@@ -19,10 +19,10 @@ def first_rows_significance_text(comparison: Comparison) -> str:
         else f"{_no_separation_text(comparison)} ({seeds_and_required_seeds_text(comparison)})"
     )
     parts = [text]
-    if comparison.num_inconclusive_rows:
+    if comparison.num_inconclusive_rows_below_top_group:
         parts.append(
-            f"{comparison.num_inconclusive_rows} rows further down vary too much for a significant difference from the "
-            "first"
+            f"{comparison.num_inconclusive_rows_below_top_group} rows further down vary too much for a significant "
+            "difference from the first"
         )
     if comparison.not_compared:
         parts.append(f"{comparison.not_compared} further rows were not compared")

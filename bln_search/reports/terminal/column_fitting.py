@@ -99,7 +99,7 @@ def min_table_width(columns: Sequence[Column], fold_width: int = _FOLD_WIDTHS[-1
     return sum(column.min_folded_width(fold_width) for column in columns) + _GAP * (len(columns) - 1)
 
 
-def fold_to_column_widths(columns: Sequence[Column], width: int) -> list[int]:
+def compute_folded_column_widths(columns: Sequence[Column], width: int) -> list[int]:
     """Widths of columns that fit: the widest columns of text are folded first."""
     widths = [column.unfolded_width for column in columns]
     excess = sum(widths) + _GAP * (len(columns) - 1) - width

@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from bln_search.reports.terminal.column_fitting import fit_columns, fold_to_column_widths, min_table_width
+from bln_search.reports.terminal.column_fitting import compute_folded_column_widths, fit_columns, min_table_width
 from bln_search.reports.terminal.columns import EMPTY_CELLS, Cell, CellKind, Column, join_column_legends
 from bln_search.reports.terminal.line_wrapping import wrap_line
 
@@ -62,7 +62,7 @@ class FittedTable:
 
     def _table_or_name_value_lines(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
         if min_table_width(columns) <= width:
-            yield self._build_rich_table(columns, fold_to_column_widths(columns, width))
+            yield self._build_rich_table(columns, compute_folded_column_widths(columns, width))
         else:
             yield from _rows_as_name_value_lines(columns)
 

@@ -12,7 +12,7 @@ from bln_search.reports.terminal.fitted_table import FittedTable
 _LAYERS_PER_LINE = 12
 
 
-def best_layer_configurations_table(
+def best_per_layer_configurations_table(
     result: PerLayerResult, top: int = 10, title: str = "", *, describe_loss: bool = False
 ) -> FittedTable:
     """The best per-layer configurations, which can be copied, and the best uniform one.

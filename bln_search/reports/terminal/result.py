@@ -13,13 +13,13 @@ from bln_search.core.enums import Split
 from bln_search.core.method import Statistic
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.ranking.study_effects import SettingEffects
+from bln_search.ranking.study_effects import SwitchEffectsOfSetting
 from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.result import summarize_analysis
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.line_wrapping import wrap_line
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
 _BULLET = "• "
 
@@ -73,9 +73,9 @@ def _iter_effects_table(analysis: Analysis) -> Iterator[RenderableType]:
         yield switch_main_effects_table(effects, comparison.split)
 
 
-def switch_main_effects_table(effects: Sequence[SettingEffects], split: Split) -> FittedTable:
+def switch_main_effects_table(effects: Sequence[SwitchEffectsOfSetting], split: Split) -> FittedTable:
     """Main effect of each switch under each evaluation setting, with its 95 % confidence interval over seeds."""
-    point_labels = format_distinct_points(setting.point for setting in effects)
+    point_labels = make_label_by_distinct_point(setting.point for setting in effects)
     identity = {
         "arm": [setting.arm for setting in effects],
         "parameters": [point_labels[setting.point] for setting in effects],
@@ -93,7 +93,7 @@ def switch_main_effects_table(effects: Sequence[SettingEffects], split: Split) -
     return FittedTable([*keys, *switches], "Effects of the switches", [note], all_columns=True)
 
 
-def _effect_cell(setting: SettingEffects, statistic: Statistic) -> str:
+def _effect_cell(setting: SwitchEffectsOfSetting, statistic: Statistic) -> str:
     """Effect of one switch; a dash for a statistic that the method does not have."""
     effect = next((effect for effect in setting.effects if effect.switches == statistic), None)
     if effect is None:

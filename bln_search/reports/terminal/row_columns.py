@@ -11,7 +11,7 @@ from bln_search.core.method import StatisticSource
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
 _MAX_LETTERS = 4
 """Number of letters of a row up to which the group column is readable."""
@@ -49,7 +49,7 @@ def row_identity_columns(keys: Sequence[RowKey], drop_population: int) -> list[C
     if len({key.arm for key in keys}) > 1:
         columns.append(Column("arm", [key.arm for key in keys], is_key=True))
     if any(key.point for key in keys):
-        labels = format_distinct_points(key.point for key in keys)
+        labels = make_label_by_distinct_point(key.point for key in keys)
         columns.append(Column("parameters", [labels[key.point] for key in keys], is_key=True))
     columns.append(_configuration_column([key.configuration for key in keys]))
     has_estimates = len({key.estimate for key in keys} - {None}) > 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from bln_search.core.method import Statistic
-from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationOptions
 from bln_search.search.layers.loss_source import Floats
 
 Effects = Mapping[tuple[str, str], float]
@@ -75,7 +75,7 @@ def _iter_flippable_switches(
 
 
 def _iter_option_pairs_by_statistic(
-    choice: LayerConfigurationChoice,
+    choice: LayerConfigurationOptions,
 ) -> Iterator[tuple[Statistic, list[tuple[int, int]]]]:
     """For each statistic the pairs of options that differ in this statistic only: first T, then F."""
     labels = choice.option_codes

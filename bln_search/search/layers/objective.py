@@ -84,7 +84,7 @@ class BudgetedObjective:
             raise BudgetSpentError
         return np.array([self._losses[row.tobytes()] for row in rows])
 
-    def losses_by_mini_batch(self, digits: Digits, batches: Sequence[int]) -> Floats:
+    def sum_losses_by_mini_batch(self, digits: Digits, batches: Sequence[int]) -> Floats:
         """Sums of losses in some of the mini-batches, (configurations, mini-batches).
 
         Raises BudgetSpentError if the budget does not cover all of them; nothing is evaluated then.

@@ -35,7 +35,7 @@ def search_by_repeated_races(objective: BudgetedObjective, seed: int) -> None:
     """Run races until the budget is spent."""
     rng = np.random.default_rng(seed)
     space = objective.space
-    uniform = np.array(list(space.digits_by_uniform_configuration().values()), np.uint8).reshape(
+    uniform = np.array(list(space.choice_digits_by_uniform_configuration().values()), np.uint8).reshape(
         -1, len(space.num_options_per_choice)
     )
     candidates = np.concatenate([uniform, objective.draw_configurations(rng, _CANDIDATES)])
@@ -55,7 +55,7 @@ def run_race(objective: BudgetedObjective, candidates: Digits, rng: np.random.Ge
     for count in _mini_batch_counts_of_tests(len(order)):
         if len(remaining) == 1 and count < len(order):
             continue
-        means = objective.losses_by_mini_batch(remaining, order[:count]) / objective.source.examples[order[:count]]
+        means = objective.sum_losses_by_mini_batch(remaining, order[:count]) / objective.source.examples[order[:count]]
         remaining = remaining[_mask_of_not_worse_candidates(means)]
     objective.record_paid_mean_losses(remaining)
     return remaining[np.argsort(objective.mean_losses(remaining), kind="stable")[:_SURVIVORS]]

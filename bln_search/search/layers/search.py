@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.enums import LayerSearch
+from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
 from bln_search.core.records import ExampleOutcomes
@@ -41,7 +41,7 @@ class LayerSearchOptions:
         options: Options of the search.
     """
 
-    kind: LayerSearch = LayerSearch.EXACT
+    kind: LayerSearchAlgorithm = LayerSearchAlgorithm.EXACT
     evaluations: int = 2_000
     keep: int = 1_000
     options: StrategyOptions = field(default_factory=StrategyOptions)
@@ -63,7 +63,7 @@ def assign_mini_batches_to_folds(batches: int, folds: int) -> list[int]:
     return [batch % folds for batch in range(batches)]
 
 
-def search_and_confirm_network(
+def search_layers_and_cross_validate(
     evaluator: PerLayerEvaluator,
     folds: Sequence[int],
     plan: LayerSearchOptions,
@@ -87,16 +87,18 @@ def search_and_confirm_network(
             agree with plain forward passes.
     """
     space = evaluator.space
-    uniform = np.array(list(space.digits_by_uniform_configuration().values()), np.uint8).reshape(-1, len(space.choices))
+    uniform = np.array(list(space.choice_digits_by_uniform_configuration().values()), np.uint8).reshape(
+        -1, len(space.choices)
+    )
     if not len(uniform):
         raise ModelError(
             "no uniform configuration (the same in all layers) is defined, so there is no baseline to compare with"
         )
-    if plan.kind is LayerSearch.EXACT:
+    if plan.kind is LayerSearchAlgorithm.EXACT:
         enumerated = evaluator.sum_scores_of_all_configurations(sums=resume_from, keep=on_progress)
         sums = enumerated.fold_score_sums
         chosen = [
-            space.digits_at_index(int(np.argmin(sums.mean_loss_per_configuration_without_fold(fold))))
+            space.choice_digits_at_index(int(np.argmin(sums.mean_loss_per_configuration_without_fold(fold))))
             for fold in range(len(enumerated.examples))
         ]
         evaluations = float(space.num_configurations)
@@ -174,7 +176,7 @@ def _list_best_configurations(evaluator: PerLayerEvaluator, sums: FoldScoreSums,
     order = np.argsort(means, kind="stable")[: min(count, finite)]
     if sums.digits is not None:
         return sums.digits[order]
-    return np.array([evaluator.space.digits_at_index(int(index)) for index in order], np.uint8)
+    return np.array([evaluator.space.choice_digits_at_index(int(index)) for index in order], np.uint8)
 
 
 def _best_configuration_on_examples(
@@ -231,9 +233,11 @@ def _find_test_loss_and_accuracy(
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Loss and accuracy of two configurations; None with a warning if one is undefined at this mini-batch size."""
     test_evaluator = evaluator.with_network(evaluator.network, test, evaluator.populations)
-    configurations = [evaluator.space.configuration_of_digits(digits) for digits in chosen]
+    configurations = [evaluator.space.configuration_of_choice_digits(digits) for digits in chosen]
     try:
-        digits = [test_evaluator.space.digits_of_configuration(configuration) for configuration in configurations]
+        digits = [
+            test_evaluator.space.choice_digits_of_configuration(configuration) for configuration in configurations
+        ]
     except ValueError as error:
         size = len(test[0][0])
         warnings.warn(f"no figures on test, where mini-batches have {size} examples: {error}", stacklevel=2)

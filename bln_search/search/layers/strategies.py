@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bln_search.core.enums import LayerSearch
+from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.search.layers.objective import BudgetedObjective, BudgetSpentError
 from bln_search.search.layers.racing import search_by_repeated_races
 from bln_search.search.layers.tpe import run_tpe_search
@@ -32,12 +32,12 @@ class StrategyOptions:
 
 
 def search_within_budget(
-    kind: LayerSearch, objective: BudgetedObjective, options: StrategyOptions | None = None
+    kind: LayerSearchAlgorithm, objective: BudgetedObjective, options: StrategyOptions | None = None
 ) -> None:
     """Evaluate the uniform configurations, then search until the budget is spent or the search ends by itself."""
     options = options or StrategyOptions()
     try:
-        uniform = objective.space.digits_by_uniform_configuration().values()
+        uniform = objective.space.choice_digits_by_uniform_configuration().values()
         if uniform:
             objective.mean_losses(np.array(list(uniform), np.uint8))
         _SEARCHES[kind](objective, options)
@@ -72,7 +72,7 @@ def run_coordinate_search(objective: BudgetedObjective, options: StrategyOptions
     It starts from the best uniform configurations, then from random ones, `options.restarts` times in all.
     """
     space = objective.space
-    uniform = np.array(list(space.digits_by_uniform_configuration().values()), np.uint8).reshape(
+    uniform = np.array(list(space.choice_digits_by_uniform_configuration().values()), np.uint8).reshape(
         -1, len(space.num_options_per_choice)
     )
     order = np.argsort(objective.mean_losses(uniform), kind="stable") if len(uniform) else np.array([], np.int64)
@@ -106,10 +106,10 @@ def run_random_search(objective: BudgetedObjective, options: StrategyOptions) ->
         objective.mean_losses(objective.draw_configurations(rng, _RANDOM_BATCH))
 
 
-_SEARCHES: Mapping[LayerSearch, Callable[[BudgetedObjective, StrategyOptions], None]] = {
-    LayerSearch.BEAM: run_beam_search,
-    LayerSearch.COORDINATE: run_coordinate_search,
-    LayerSearch.TPE: lambda objective, options: run_tpe_search(objective, options.seed),
-    LayerSearch.RACING: lambda objective, options: search_by_repeated_races(objective, options.seed),
-    LayerSearch.RANDOM: run_random_search,
+_SEARCHES: Mapping[LayerSearchAlgorithm, Callable[[BudgetedObjective, StrategyOptions], None]] = {
+    LayerSearchAlgorithm.BEAM: run_beam_search,
+    LayerSearchAlgorithm.COORDINATE: run_coordinate_search,
+    LayerSearchAlgorithm.TPE: lambda objective, options: run_tpe_search(objective, options.seed),
+    LayerSearchAlgorithm.RACING: lambda objective, options: search_by_repeated_races(objective, options.seed),
+    LayerSearchAlgorithm.RANDOM: run_random_search,
 }

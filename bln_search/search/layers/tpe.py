@@ -24,7 +24,7 @@ def run_tpe_search(objective: BudgetedObjective, seed: int) -> None:
         str(index): CategoricalDistribution(tuple(range(radix)))
         for index, radix in enumerate(objective.space.num_options_per_choice)
     }
-    for uniform in objective.space.digits_by_uniform_configuration().values():
+    for uniform in objective.space.choice_digits_by_uniform_configuration().values():
         loss = float(objective.mean_losses([uniform])[0])
         parameters = {str(index): digit for index, digit in enumerate(uniform)}
         value = loss if np.isfinite(loss) else _INFINITE_LOSS

@@ -7,29 +7,29 @@ from collections.abc import Sequence
 
 from torch import nn
 
-from bln_search.core.enums import LayerSearch, Split
+from bln_search.core.enums import LayerSearchAlgorithm, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
-from bln_search.data.input_shape import require_one_tensor
+from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import MiniBatch, iter_mini_batches_with_fillers
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, compute_max_space_size
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, compute_space_size_with_all_options
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
 from bln_search.evaluation.tree.tree_evaluator import MAX_CONFIGURATIONS, TreePerLayerEvaluator
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.search.layers.search import (
     LayerSearchOptions,
     OnProgress,
     assign_mini_batches_to_folds,
-    search_and_confirm_network,
+    search_layers_and_cross_validate,
 )
 from bln_search.search.layers.strategies import StrategyOptions
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.trial import TrialSpec
 
 
@@ -41,7 +41,7 @@ def search_layers_of_trial(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
     environment: ExecutionEnvironment,
-    layers: LayersSpec,
+    layers: LayerSearchSpec,
     *,
     resume_from: RunningScoreSums | None = None,
     on_progress: OnProgress | None = None,
@@ -62,14 +62,14 @@ def search_layers_of_trial(
         DataError: The checkpoint or the data set is missing or damaged, or there are fewer mini-batches than folds.
         ModelError: No configuration has a finite loss, or the network cannot be evaluated layer by layer.
     """
-    with load_trained_network(trial, checkpoint, environment) as loaded:
+    with use_trained_network(trial, checkpoint, environment) as loaded:
         if loaded.task.compares_examples:
             raise ModelError(
                 "the losses compare each example with all others: the layers of this network cannot be searched"
             )
         batch_size = trial.training.batch_size
         batches = _list_mini_batches_of_split(loaded.data, Split.VALIDATION, batch_size)
-        require_one_tensor(batches[0][0], "the search of per-layer configurations")
+        require_single_tensor_for_purpose(batches[0][0], "the search of per-layer configurations")
         folds = assign_mini_batches_to_folds(len(batches), layers.folds)
         options = PerLayerEvaluatorOptions(
             estimate=layers.estimate or trial.population_estimates[0],
@@ -79,7 +79,7 @@ def search_layers_of_trial(
             memory_limit=MEMORY_LIMIT,
         )
         strategy = StrategyOptions(layers.width, layers.restarts, trial.seed)
-        return search_and_confirm_network(
+        return search_layers_and_cross_validate(
             TreePerLayerEvaluator(
                 loaded.network, batches, loaded.populations_by_estimate_and_layer, options, folds=folds
             ),
@@ -89,16 +89,16 @@ def search_layers_of_trial(
             if Split.TEST in loaded.data.splits
             else None,
             resume_from=resume_from,
-            on_progress=on_progress if layers.search is LayerSearch.EXACT else None,
+            on_progress=on_progress if layers.search is LayerSearchAlgorithm.EXACT else None,
         )
 
 
-def check_network_is_searchable(network: nn.Module, layers: LayersSpec) -> None:
+def check_network_is_searchable(network: nn.Module, layers: LayerSearchSpec) -> None:
     """Raise ModelError unless the network can be split at its layers, has the named layers, and few enough of them."""
     with evaluation_mode(network):
         split_network = split_at_norms(network)
-    size = compute_max_space_size(split_network, layers.scope, layers.groups)
-    if layers.search is LayerSearch.EXACT and size > MAX_CONFIGURATIONS:
+    size = compute_space_size_with_all_options(split_network, layers.scope, layers.groups)
+    if layers.search is LayerSearchAlgorithm.EXACT and size > MAX_CONFIGURATIONS:
         raise ModelError(
             f"layers: {len(split_network.names)} normalization layers have {size:,} per-layer configurations, more "
             f"than the {MAX_CONFIGURATIONS:,} that can be enumerated: set `search` to beam, coordinate, tpe or "
@@ -106,11 +106,11 @@ def check_network_is_searchable(network: nn.Module, layers: LayersSpec) -> None:
         )
 
 
-def search_layers_for_seconds(
+def search_layers_within_time_slice(
     trial: TrialSpec,
     checkpoint: CheckpointRecord,
     environment: ExecutionEnvironment,
-    layers: LayersSpec,
+    layers: LayerSearchSpec,
     resume_from: RunningScoreSums | None,
     seconds: float,
 ) -> LayerSearchRecord | RunningScoreSums:

@@ -34,7 +34,7 @@ def point_from_optuna_parameters(space: Space, parameters: Mapping[str, Any]) ->
     for key, dimension in space.items():
         if isinstance(dimension, ScheduleDimension) and dimension.values is None:
             numbers = [parameters[_optuna_parameter_name(key, name)] for name in dimension.varying_number_names]
-            point[key] = dimension.make_schedule(numbers)
+            point[key] = dimension.make_schedule_mapping(numbers)
         elif _passes_choices_as_json(dimension):
             point[key] = json.loads(parameters[key])
         else:
@@ -68,7 +68,7 @@ def _iter_named_distributions(space: Space) -> Iterator[tuple[str, BaseDistribut
             for name in dimension.varying_number_names:
                 yield _optuna_parameter_name(key, name), FloatDistribution(dimension.low, dimension.high)
         else:
-            values = dimension.boundary_values
+            values = dimension.representative_values
             yield (
                 key,
                 CategoricalDistribution(

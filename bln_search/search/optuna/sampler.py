@@ -39,7 +39,7 @@ _STOPPED_AFTER_ATTR = "stopped_after"
 """User attribute of an Optuna trial: the epoch after which the pruner stopped it."""
 
 
-class OptunaSampler:
+class OptunaPointSampler:
     """Samples points of the space for one arm of one study.
 
     Args:
@@ -98,7 +98,7 @@ class OptunaSampler:
     def ask(self, point: Point | None = None) -> Trial:
         """Ask Optuna for its next trial, or for one at `point`.
 
-        The caller must then call `register_stored_point` or `reject_suggestion`.
+        The caller must then call `accept_suggestion` or `reject_suggestion`.
         """
         with self._translate_optuna_errors(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -125,7 +125,7 @@ class OptunaSampler:
             warnings.simplefilter("ignore")  # Optuna warns that some of its samplers are experimental
             self.study.sampler = make_optuna_sampler(self.spec, self._num_optuna_trials)
 
-    def register_stored_point(self, trial: Trial, key: str) -> None:
+    def accept_suggestion(self, trial: Trial, key: str) -> None:
         """Register a sampled point that is in the ledger; `key`: the key of its first trial."""
         self.live[key] = trial
         with self._translate_optuna_errors():
@@ -200,7 +200,7 @@ class OptunaSampler:
         """Add a point of the ledger: open, or with its result."""
         outcome = self._find_optuna_outcome(records)
         if outcome is None:
-            self.register_stored_point(self.ask(records[0].parameters), records[0].key)
+            self.accept_suggestion(self.ask(records[0].parameters), records[0].key)
         elif not (failed_before and outcome[0] is TrialState.FAIL):
             with self._translate_optuna_errors():
                 self._add_trial_with_result(records, *outcome)

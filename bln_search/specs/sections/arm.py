@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations, epoch_selection_configuration_of
-from bln_search.core.enums import Affine, MemorySource, NormalizedAxes, PopulationEstimate, Semantics
+from bln_search.core.enums import AffineSharing, MbnStatisticSource, NormalizedAxes, PopulationEstimate, Semantics
 from bln_search.core.method import MEMORY_SOURCES, Method
 from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.fine_tune import FineTuneSpec
@@ -39,7 +39,7 @@ _NOT_WITHOUT_NORMALIZATION = ("semantics", "epsilon", "momentum", "population", 
 _SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
 
 
-def require_no_memory_estimate(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
+def require_nameable_estimates(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
     """Return the estimates. Raises ValueError if one of the memory is among them."""
     for estimate in value:
         if estimate.has_own_source_letter:
@@ -109,7 +109,7 @@ class ArmSpec(SpecSection):
     name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
     semantics: Semantics = Semantics.PAPER
     axes: NormalizedAxes = NormalizedAxes.POSITION
-    affine: Affine = Affine.CHANNEL
+    affine: AffineSharing = AffineSharing.CHANNEL
     unbiased: bool = False
     epsilon: Annotated[float, Field(gt=0, le=1)] | None = None
     momentum: Annotated[float, Field(gt=0, lt=1)] = 0.99
@@ -117,7 +117,7 @@ class ArmSpec(SpecSection):
     population: tuple[PopulationEstimate, ...] | None = Field(default=None, min_length=1)
     memory: Annotated[int, Field(ge=1, le=100_000)] | None = None
     memory_decay: Annotated[float, Field(gt=0, le=1)] | None = None
-    memory_sources: tuple[MemorySource, ...] | None = Field(default=None, min_length=1)
+    memory_sources: tuple[MbnStatisticSource, ...] | None = Field(default=None, min_length=1)
     between_variance: bool | None = None
     from_weights: bool = False
     lambda_: Schedule | None = Field(default=None, alias="lambda")
@@ -137,9 +137,9 @@ class ArmSpec(SpecSection):
         return self.judged_under or epoch_selection_configuration_of(self.method)
 
     @property
-    def evaluated_configurations(self) -> tuple[InferenceConfiguration, ...]:
+    def evaluated_configurations_without_blends(self) -> tuple[InferenceConfiguration, ...]:
         """Every configuration that is evaluated, without blends."""
-        sources = self.memory_sources or (MemorySource.MEMORY,)
+        sources = self.memory_sources or (MbnStatisticSource.MEMORY,)
         return all_configurations(self.method, sources, from_weights=self.from_weights)
 
     @property
@@ -171,7 +171,9 @@ class ArmSpec(SpecSection):
 
     @field_validator("memory_sources")
     @classmethod
-    def _check_memory_sources(cls, value: tuple[MemorySource, ...] | None) -> tuple[MemorySource, ...] | None:
+    def _check_memory_sources(
+        cls, value: tuple[MbnStatisticSource, ...] | None
+    ) -> tuple[MbnStatisticSource, ...] | None:
         return None if value is None else require_unique(value, "memory_sources")
 
     @field_validator("population")
@@ -179,7 +181,7 @@ class ArmSpec(SpecSection):
     def _check_population_estimates(
         cls, value: tuple[PopulationEstimate, ...] | None
     ) -> tuple[PopulationEstimate, ...] | None:
-        return None if value is None else require_no_memory_estimate(require_unique(value, "population"))
+        return None if value is None else require_nameable_estimates(require_unique(value, "population"))
 
     @model_validator(mode="after")
     def _check_checkpoint_selection_configuration(self) -> ArmSpec:
@@ -201,7 +203,7 @@ class ArmSpec(SpecSection):
 
     def _check_memory_sources_of_configuration(self, key: str, configuration: InferenceConfiguration | None) -> None:
         """Raise ValueError where a configuration reads the memory by a source that the arm does not evaluate."""
-        possible = self.memory_sources or (MemorySource.MEMORY,)
+        possible = self.memory_sources or (MbnStatisticSource.MEMORY,)
         for name, source in MEMORY_SOURCES.items():
             if configuration is not None and source in configuration.code and name not in (*possible, "memory"):
                 raise ValueError(f"{key} {configuration} needs {name}: add it to memory_sources of the arm")

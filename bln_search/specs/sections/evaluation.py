@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, PopulationEstimate, Split
-from bln_search.specs.sections.arm import ArmSpec, require_no_memory_estimate
+from bln_search.specs.sections.arm import ArmSpec, require_nameable_estimates
 from bln_search.specs.sections.blend import BlendWeight
 from bln_search.specs.sections.condition import ConditionSpec
 from bln_search.specs.spec_section import SpecSection, require_unique
@@ -81,7 +81,7 @@ class EvaluationSpec(SpecSection):
     @field_validator("population")
     @classmethod
     def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-        return require_no_memory_estimate(require_unique(value, "population"))
+        return require_nameable_estimates(require_unique(value, "population"))
 
     @field_validator("lengths")
     @classmethod

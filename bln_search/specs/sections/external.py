@@ -76,7 +76,7 @@ class ExternalBaseline(SpecSection):
     accuracy: Annotated[float, Field(ge=0, le=1)]
 
 
-class ExternalRow(SpecSection):
+class ExternalInferenceRow(SpecSection):
     """Configuration and population estimate of a row."""
 
     configuration: Code
@@ -90,7 +90,7 @@ class ExternalRow(SpecSection):
         return estimate
 
 
-class ExternalScore(SpecSection):
+class ExternalLossDescription(SpecSection):
     """The loss of each example, if it is not the cross-entropy of a classification.
 
     Attributes:
@@ -136,9 +136,9 @@ class ExternalSpec(SpecSection):
     examples: dict[Split, Annotated[int, Field(ge=1, le=LARGEST_SPLIT)]]
     results_sha256: Sha256
     class_prior: ExternalBaseline | None = None
-    deployed: ExternalRow | None = None
+    deployed: ExternalInferenceRow | None = None
     ranking_condition: Annotated[str, StringConstraints(pattern=f"^$|{CONDITION_PATTERN}")] = ""
     conditions: dict[ConditionName, dict[Split, Annotated[int, Field(ge=1, le=LARGEST_SPLIT)]]] = Field(
         default={}, max_length=64
     )
-    score: ExternalScore | None = None
+    score: ExternalLossDescription | None = None

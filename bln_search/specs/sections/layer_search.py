@@ -6,13 +6,13 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm, PopulationEstimate
 from bln_search.specs.spec_section import SpecSection
 
 Pattern = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class LayersSpec(SpecSection):
+class LayerSearchSpec(SpecSection):
     """Search of per-layer configurations on each trained network, without further training.
 
     Attributes:
@@ -33,7 +33,7 @@ class LayersSpec(SpecSection):
     groups: dict[Annotated[str, Field(min_length=1, max_length=64)], tuple[Pattern, ...]] | None = Field(
         default=None, min_length=1, max_length=64
     )
-    search: LayerSearch = LayerSearch.EXACT
+    search: LayerSearchAlgorithm = LayerSearchAlgorithm.EXACT
     estimate: PopulationEstimate | None = None
     evaluations: Annotated[int, Field(ge=16, le=1_000_000)] = 2_000
     folds: Annotated[int, Field(ge=2, le=20)] = 2
@@ -42,7 +42,7 @@ class LayersSpec(SpecSection):
     restarts: Annotated[int, Field(ge=1, le=1_000)] = 4
 
     @model_validator(mode="after")
-    def _check_option_combinations(self) -> LayersSpec:
+    def _check_option_combinations(self) -> LayerSearchSpec:
         if (self.scope is LayerScope.GROUPS) != (self.groups is not None):
             raise ValueError("layers: `groups` and the scope `groups` belong together: give both or neither")
         if self.estimate is not None and self.estimate.has_own_source_letter:

@@ -25,7 +25,7 @@ def find_distinct_value_digits(values: Iterable[object]) -> int:
     return _find_distinct_digits(encoded, lambda value, digits: format_parameter_value(json.loads(value), digits))
 
 
-def format_distinct_points(points: Iterable[str]) -> dict[str, str]:
+def make_label_by_distinct_point(points: Iterable[str]) -> dict[str, str]:
     """Label of each point that is given as JSON; an empty string for no point."""
     listed = set(points)
     digits = find_distinct_point_digits(listed)

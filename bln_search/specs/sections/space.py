@@ -59,7 +59,7 @@ class FloatDimension(SpecSection):
         return self
 
     @property
-    def boundary_values(self) -> list[Any]:
+    def representative_values(self) -> list[Any]:
         """The bounds, and an arbitrary value between them."""
         return [self.low, self.low + (self.high - self.low) * _GOLDEN, self.high]
 
@@ -107,7 +107,7 @@ class IntDimension(SpecSection):
         return range(self.low, self.high + 1, self.step)
 
     @property
-    def boundary_values(self) -> list[Any]:
+    def representative_values(self) -> list[Any]:
         """The lowest and the highest value."""
         return [self.low, self.values[-1]]
 
@@ -131,7 +131,7 @@ class ChoiceDimension(SpecSection):
         return self
 
     @property
-    def boundary_values(self) -> list[Any]:
+    def representative_values(self) -> list[Any]:
         """Every value."""
         return list(self.values)
 
@@ -183,19 +183,19 @@ class ScheduleDimension(SpecSection):
         """Names of the varying numbers."""
         return tuple(repr(at).removesuffix(".0") for at in self.at) if self.at else ("initial", "final")
 
-    def make_schedule(self, numbers: list[float]) -> Any:
+    def make_schedule_mapping(self, numbers: list[float]) -> Any:
         """The schedule with these numbers, as a study file has it."""
         if self.form == "steps":
             return {"kind": "steps", "steps": dict(zip(self.varying_number_names, numbers, strict=True))}
         return {"kind": self.form, "initial": numbers[0], "final": numbers[1]}
 
     @property
-    def boundary_values(self) -> list[Any]:
+    def representative_values(self) -> list[Any]:
         """Every listed schedule, or the constant schedules at the bounds."""
         if self.values is not None:
             return [json.loads(text) for text in self.values_as_json]
         return [
-            self.make_schedule([bound] * len(self.varying_number_names))
+            self.make_schedule_mapping([bound] * len(self.varying_number_names))
             for bound in (self.low, self.high)
             if bound is not None
         ]
@@ -217,7 +217,7 @@ def list_values_if_finite(
     if isinstance(dimension, IntDimension):
         return dimension.values
     if isinstance(dimension, ChoiceDimension) or (isinstance(dimension, ScheduleDimension) and dimension.values):
-        return dimension.boundary_values
+        return dimension.representative_values
     return None
 
 

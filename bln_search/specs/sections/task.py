@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import data_task
+from bln_search.core.registry import find_task_of_built_in_data_set
 from bln_search.core.task_plugin import describe_plugin_task
 from bln_search.core.tasks import RegressionLoss, Similarity, TaskDescription, TaskName, describe_task
 from bln_search.specs.spec_section import SpecSection
@@ -57,9 +57,9 @@ class TaskSpec(SpecSection):
         return self.name if isinstance(self.name, TaskName) else None
 
     @property
-    def predicts_tokens(self) -> bool:
+    def has_prediction_per_token(self) -> bool:
         """Whether there is a prediction for each token of a text; not known of a task of a package."""
-        return self.built_in_name is not None and self.built_in_name.predicts_tokens
+        return self.built_in_name is not None and self.built_in_name.has_prediction_per_token
 
     @property
     def regression_loss(self) -> RegressionLoss:
@@ -86,4 +86,4 @@ class TaskSpec(SpecSection):
 
 def resolve_task(task: TaskSpec | None, data: str) -> TaskSpec:
     """The task of a study: as specified, otherwise that of its data set; that of a plugin is a classification."""
-    return task or TaskSpec(name=data_task(data) or TaskName.CLASSIFICATION)
+    return task or TaskSpec(name=find_task_of_built_in_data_set(data) or TaskName.CLASSIFICATION)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from bln_search.storage.backups.archive import BackupArchive
+from bln_search.storage.backups.archive import BackupStore
 from bln_search.storage.backups.create import BackupResult
 from bln_search.storage.backups.manifest import BackupManifest
 from bln_search.storage.backups.repository import BackupRepository
 from bln_search.storage.backups.restore import VerifiedBackup, open_verified_backup
 
 __all__ = [
-    "BackupArchive",
     "BackupManifest",
     "BackupRepository",
     "BackupResult",
+    "BackupStore",
     "VerifiedBackup",
     "open_verified_backup",
 ]

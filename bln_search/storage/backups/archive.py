@@ -20,7 +20,7 @@ _ABANDONED_AFTER = timedelta(days=1)
 """Age from which files that belong to no finished backup are removed: no backup takes so long."""
 
 
-class BackupArchive:
+class BackupStore:
     """A folder or URL with backups.
 
     `backup-MOMENT.json` is the manifest of a backup and `ledger-MOMENT.sqlite3` its database. `checkpoints/` has the

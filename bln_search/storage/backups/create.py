@@ -15,12 +15,12 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
 from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.version import VERSION
-from bln_search.storage.backups.archive import BackupArchive, format_timestamp
+from bln_search.storage.backups.archive import BackupStore, format_timestamp
 from bln_search.storage.backups.copy_rows import copy_and_count_all_rows, read_last_assigned_ids, set_last_assigned_ids
 from bln_search.storage.backups.manifest import FORMAT, BackedUpFile, BackupManifest
-from bln_search.storage.checkpoints.needed_files import list_needed_file_digests
+from bln_search.storage.checkpoints.needed_files import read_digests_by_needed_file
 from bln_search.storage.database import Database
-from bln_search.storage.engine import make_engine, schema_transaction, snapshot_connection
+from bln_search.storage.engine import consistent_read_connection, make_engine, schema_transaction
 from bln_search.storage.migration import (
     create_or_upgrade_tables,
     find_database_schema_revision,
@@ -52,7 +52,7 @@ class BackupResult:
 def create_backup(
     database: Database,
     checkpoints: CheckpointStore,
-    archive: BackupArchive,
+    archive: BackupStore,
     scratch: Path,
     now: datetime,
     on_progress: OnProgress,
@@ -105,7 +105,7 @@ def create_backup(
     return BackupResult(moment, manifest, copied, lost - absent_before)
 
 
-def _list_files_absent_from_newest(archive: BackupArchive) -> frozenset[str]:
+def _list_files_absent_from_newest(archive: BackupStore) -> frozenset[str]:
     """The checkpoints that the newest readable backup lacks."""
     try:
         return frozenset(archive.read_manifest().absent)
@@ -113,7 +113,7 @@ def _list_files_absent_from_newest(archive: BackupArchive) -> frozenset[str]:
         return frozenset()
 
 
-def _check_locations(database: Database, checkpoints: CheckpointStore, archive: BackupArchive) -> None:
+def _check_locations(database: Database, checkpoints: CheckpointStore, archive: BackupStore) -> None:
     present = find_database_schema_revision(database.engine)
     if present != newest_known_schema_revision():
         state = f"has the schema revision {present}" if present else "has no tables of bln-search"
@@ -135,10 +135,10 @@ def _copy_database_to_sqlite_file(database: Database, file: Path) -> tuple[dict[
     copy = make_engine(f"sqlite:///{file}")
     try:
         create_or_upgrade_tables(copy)
-        with snapshot_connection(database.engine) as source, schema_transaction(copy) as target:
+        with consistent_read_connection(database.engine) as source, schema_transaction(copy) as target:
             rows = copy_and_count_all_rows(source, target)
             set_last_assigned_ids(target, read_last_assigned_ids(source))
-            needed = list_needed_file_digests(target)
+            needed = read_digests_by_needed_file(target)
         with copy.connect() as connection:
             connection.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # move the write-ahead log into the file
     finally:
@@ -185,7 +185,7 @@ def _find_lost_files(database: Database, absent: Sequence[str]) -> frozenset[str
     if not absent:
         return frozenset()
     with database.read_session() as session:
-        return frozenset(absent) & list_needed_file_digests(session).keys()
+        return frozenset(absent) & read_digests_by_needed_file(session).keys()
 
 
 def _report_absent_files(

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore
-from bln_search.storage.backups.archive import BackupArchive
+from bln_search.storage.backups.archive import BackupStore
 from bln_search.storage.backups.create import BackupResult, OnProgress, create_backup
 from bln_search.storage.backups.restore import VerifiedBackup, check_and_count_replaced_studies, restore_backup
 from bln_search.storage.database import Database
@@ -21,7 +21,7 @@ class BackupRepository:
     def create(
         self,
         checkpoints: CheckpointStore,
-        archive: BackupArchive,
+        archive: BackupStore,
         scratch: Path,
         now: datetime,
         on_progress: OnProgress,

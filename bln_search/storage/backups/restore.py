@@ -15,7 +15,7 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
 from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.names import format_count_with_noun
-from bln_search.storage.backups.archive import BackupArchive
+from bln_search.storage.backups.archive import BackupStore
 from bln_search.storage.backups.copy_rows import (
     copy_and_count_all_rows,
     delete_all_rows,
@@ -27,7 +27,7 @@ from bln_search.storage.backups.manifest import BackedUpFile, BackupManifest
 from bln_search.storage.backups.quiesce import reset_and_count_running_studies
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.database import Database
-from bln_search.storage.engine import make_engine, schema_transaction, snapshot_connection
+from bln_search.storage.engine import consistent_read_connection, make_engine, schema_transaction
 from bln_search.storage.migration import (
     create_or_upgrade_tables,
     find_database_schema_revision,
@@ -56,7 +56,7 @@ class VerifiedBackup:
         running: Number of studies that were running when the backup was created.
     """
 
-    archive: BackupArchive
+    archive: BackupStore
     manifest: BackupManifest
     database: Path
     running: int
@@ -64,7 +64,7 @@ class VerifiedBackup:
 
 @contextmanager
 def open_verified_backup(
-    archive: BackupArchive,
+    archive: BackupStore,
     manifest: BackupManifest,
     scratch: Path,
     on_progress: OnProgress,
@@ -109,7 +109,7 @@ def open_verified_backup(
         yield VerifiedBackup(archive, _mark_networks_as_absent(manifest, damaged), database, running)
 
 
-def _fetch_database_file(archive: BackupArchive, file: BackedUpFile, target: Path) -> None:
+def _fetch_database_file(archive: BackupStore, file: BackedUpFile, target: Path) -> None:
     """Copy the database of a backup to `target`. Raises BackupError where it is missing or damaged."""
     try:
         archive.top.download_file(file.name, target)
@@ -123,7 +123,7 @@ def _fetch_database_file(archive: BackupArchive, file: BackedUpFile, target: Pat
         )
 
 
-def _iter_damaged_networks(archive: BackupArchive, manifest: BackupManifest) -> Iterator[tuple[str, str]]:
+def _iter_damaged_networks(archive: BackupStore, manifest: BackupManifest) -> Iterator[tuple[str, str]]:
     """The name of each network that is missing or damaged, and which of the two it is."""
     for file in manifest.checkpoints:
         try:
@@ -201,7 +201,7 @@ def restore_backup(
     written = _write_and_count_files(backup, checkpoints)
     source = make_engine(f"sqlite:///{backup.database}")
     try:
-        with snapshot_connection(source) as old, schema_transaction(database.engine) as new:
+        with consistent_read_connection(source) as old, schema_transaction(database.engine) as new:
             values = _merge_last_assigned_ids(read_last_assigned_ids(old), read_last_assigned_ids(new))
             delete_all_rows(new)
             copy_and_count_all_rows(old, new)

@@ -8,7 +8,7 @@ from sqlalchemy import select
 
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
-from bln_search.storage.checkpoints.garbage import FreeableFiles
+from bln_search.storage.checkpoints.garbage import PrunableFilesOfStudy
 from bln_search.storage.checkpoints.repository import CheckpointRepository
 from bln_search.storage.database import Database
 from bln_search.storage.freed_files import read_freed_times_by_file
@@ -21,7 +21,7 @@ _ArmPoint = tuple[str, str]
 """An arm and a point."""
 
 
-class FreeableFilesRepository:
+class PrunableFilesRepository:
     """Lists prunable networks, and marks their files as freed."""
 
     def __init__(self, database: Database) -> None:
@@ -31,7 +31,7 @@ class FreeableFilesRepository:
         self._results = ResultRepository(database)
         self._trials = TrialRepository(database)
 
-    def list_freeable_files(self, best: int) -> list[FreeableFiles]:
+    def list_prunable_files_by_study(self, best: int) -> list[PrunableFilesOfStudy]:
         """The prunable networks of every complete study that are not freed yet.
 
         The networks of an arm and point are kept, for every seed, if the recommended row or one of the `best` first
@@ -52,24 +52,24 @@ class FreeableFilesRepository:
                 reason = (
                     "it is not analysed yet" if stored is None else f"no row is recommended: {stored.analysis.reason}"
                 )
-                prunable.append(FreeableFiles(study_id, name, frozenset(), reason))
+                prunable.append(PrunableFilesOfStudy(study_id, name, frozenset(), reason))
                 continue
             best_arm_points = self._find_best_arm_points(study_id, StudySpec.model_validate_json(spec), best)
             files = self._list_files_of_other_networks(
                 study_id, {(recommendation.arm, recommendation.point), *best_arm_points}
             )
             files = {file for file in files if (study_id, file) not in freed}
-            prunable.append(FreeableFiles(study_id, name, frozenset(files)))
+            prunable.append(PrunableFilesOfStudy(study_id, name, frozenset(files)))
         return prunable
 
-    def mark_files_as_freed(self, prunable: Iterable[FreeableFiles]) -> None:
+    def mark_files_as_freed(self, prunable: Iterable[PrunableFilesOfStudy]) -> None:
         """Record in each study that it does not need its prunable networks any more."""
         for networks in prunable:
             if networks.files:
                 self._checkpoints.mark_files_as_freed(networks.study_id, networks.files)
 
     def _find_best_arm_points(self, study_id: int, spec: StudySpec, best: int) -> set[_ArmPoint]:
-        board = self._results.rank_study(study_id, spec)
+        board = self._results.rank_rows_of_study(study_id, spec)
         return {(row.arm, row.point) for row in board.rows[:best] if row.rank is not None}
 
     def _list_files_of_other_networks(self, study_id: int, arm_points: set[_ArmPoint]) -> set[str]:

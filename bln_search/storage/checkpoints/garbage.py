@@ -14,11 +14,11 @@ from bln_search.core.errors import LedgerError
 from bln_search.core.exports import ARCHIVE_SUFFIX
 from bln_search.core.states import AttemptState
 from bln_search.core.training_states import TRAINING_STATE_SUFFIX
-from bln_search.storage.checkpoints.needed_files import iter_export_archive_names, list_needed_file_digests
+from bln_search.storage.checkpoints.needed_files import iter_export_archive_names, read_digests_by_needed_file
 from bln_search.storage.checkpoints.ownership import is_ownership_marker, iter_other_owning_databases
 from bln_search.storage.database import Database
 from bln_search.storage.studies.version import read_study_list_version
-from bln_search.storage.tables import AttemptRow, CheckpointRow, ExportRow, SnapshotRow, StudyRow
+from bln_search.storage.tables import AttemptRow, CheckpointRow, EpochWeightsRow, ExportRow, StudyRow
 from bln_search.storage.training_states import list_needed_training_state_files
 
 MIN_AGE = timedelta(hours=1)
@@ -36,7 +36,7 @@ _OUR_FILES = re.compile(rf"{_KINDS}|\.{_KINDS}-\w+|\.check-[0-9a-f]{{16}}")
 
 
 @dataclass(frozen=True)
-class FreeableFiles:
+class PrunableFilesOfStudy:
     """Files of a complete study that belong neither to the recommended row nor to its best rows.
 
     Attributes:
@@ -81,7 +81,7 @@ class GarbageCollector:
         self.database = database
 
     def find_garbage(
-        self, checkpoints: CheckpointStore, age: timedelta, prunable: Iterable[FreeableFiles] = ()
+        self, checkpoints: CheckpointStore, age: timedelta, prunable: Iterable[PrunableFilesOfStudy] = ()
     ) -> GarbageReport:
         """Find files that no study needs.
 
@@ -108,7 +108,7 @@ class GarbageCollector:
                     "another database; check that --database and BLN_SEARCH_CHECKPOINTS belong together"
                 )
             freed = {(networks.study_id, file) for networks in prunable for file in networks.files}
-            needed = {*list_needed_file_digests(session, freed), *iter_export_archive_names(session)}
+            needed = {*read_digests_by_needed_file(session, freed), *iter_export_archive_names(session)}
             needed.update(list_needed_training_state_files(session))
         unneeded = [file for file in stored if file.name not in needed]
         ours = [file for file in unneeded if _OUR_FILES.fullmatch(file.name)]
@@ -127,7 +127,7 @@ class GarbageCollector:
             # first: an attempt that ended has written its row; archives and training states never get one
             has_row = not name.endswith((ARCHIVE_SUFFIX, TRAINING_STATE_SUFFIX))
             too_recent = has_row and self._may_lack_row_yet(checkpoints, name)
-            with self.database.open_plain_connection() as connection:
+            with self.database.open_core_connection() as connection:
                 current = read_study_list_version(connection)
             if current != version:
                 version, referenced = current, self._filter_referenced_files(candidates)
@@ -154,7 +154,7 @@ class GarbageCollector:
         referenced: set[str] = set()
         with self.database.read_session() as session:
             for batch in (names[start : start + _BATCH] for start in range(0, len(names), _BATCH)):
-                for table in (CheckpointRow, SnapshotRow, ExportRow):
+                for table in (CheckpointRow, EpochWeightsRow, ExportRow):
                     files = session.scalars(select(table.file).where(table.file.in_(batch)))
                     referenced.update(file for file in files if file is not None)
         return referenced

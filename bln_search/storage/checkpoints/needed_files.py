@@ -8,11 +8,11 @@ from sqlalchemy import Connection, select
 from sqlalchemy.orm import Session
 
 from bln_search.storage.freed_files import read_freed_times_by_file
-from bln_search.storage.tables import CheckpointRow, ExportRow, SnapshotRow, TrialRow
+from bln_search.storage.tables import CheckpointRow, EpochWeightsRow, ExportRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 
 
-def list_needed_file_digests(
+def read_digests_by_needed_file(
     session: Session | Connection, without: Collection[tuple[int, str]] = ()
 ) -> dict[str, str]:
     """SHA-256 by name of every file that a study needs: its checkpoints and snapshots, unless the study freed them.
@@ -27,9 +27,9 @@ def list_needed_file_digests(
     )
     checkpoints = checkpoints.where(CheckpointRow.file != NO_FILE)
     snapshots = (
-        select(TrialRow.study_id, SnapshotRow.file, SnapshotRow.sha256)
+        select(TrialRow.study_id, EpochWeightsRow.file, EpochWeightsRow.sha256)
         .join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
-        .join(SnapshotRow, SnapshotRow.checkpoint_id == CheckpointRow.id)
+        .join(EpochWeightsRow, EpochWeightsRow.checkpoint_id == CheckpointRow.id)
     )
     needed: dict[str, str] = {}
     for query in (checkpoints, snapshots):

@@ -17,7 +17,7 @@ from bln_search.storage.events import append_event
 from bln_search.storage.freed_files import read_freed_times_by_file, record_freed_files
 from bln_search.storage.tables import CheckpointRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
-from bln_search.storage.trials.records import make_checkpoint_record, read_trial_records, select_trials
+from bln_search.storage.trials.records import make_checkpoint_record, read_trial_records, select_trials_with_checkpoints
 
 _CHECKPOINT_DAMAGED = "checkpoint_damaged"
 """Kind of the event that the content of a file has changed; its data has the name of the file in `file`."""
@@ -43,7 +43,7 @@ class CheckpointRepository:
     def list_trials_by_validation_loss(self, study_id: int, arm: str, point: str) -> list[TrialRecord]:
         """The trials of an arm at a point that have a checkpoint, lowest validation loss first."""
         with self.database.read_session() as session:
-            query = select_trials(study_id, TrialRow.arm == arm, CheckpointRow.file != NO_FILE)
+            query = select_trials_with_checkpoints(study_id, TrialRow.arm == arm, CheckpointRow.file != NO_FILE)
             trials = read_trial_records(session, query.order_by(CheckpointRow.validation_loss))
             return [trial for trial in trials if trial.point_json == point]
 

@@ -30,7 +30,7 @@ class ExportJobQueue:
     def has_open_exports(self) -> bool:
         """Whether an export waits or runs, in one small query."""
         query = select(ExportRow.id).where(ExportRow.state.in_(OPEN_EXPORTS)).limit(1)
-        with self.database.open_plain_connection() as connection:
+        with self.database.open_core_connection() as connection:
             return connection.execute(query).first() is not None
 
     def claim_next_export(self, worker: str, is_alive: Callable[[str], bool]) -> ExportRecord | None:

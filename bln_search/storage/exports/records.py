@@ -9,11 +9,11 @@ from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ArchiveFormat, ExportStep
+from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.exports import ExportKey, ExportRecord, StoredArchive
 from bln_search.core.records import RowKey
 from bln_search.core.states import ExportState, check_state_transition
-from bln_search.specs.records import encode_point
+from bln_search.specs.records import encode_point_as_json
 from bln_search.storage.events import append_event
 from bln_search.storage.tables import ExportRow, TrialRow
 
@@ -27,7 +27,7 @@ def make_export_record(row: ExportRow, trial: TrialRow) -> ExportRecord:
     """The record of an export."""
     estimate = row.estimate or None
     configuration = InferenceConfiguration(row.configuration)
-    row_key = RowKey(trial.arm, encode_point(trial.parameters), configuration, estimate, row.batch_size)
+    row_key = RowKey(trial.arm, encode_point_as_json(trial.parameters), configuration, estimate, row.batch_size)
     archive = None
     if row.file is not None:
         assert row.size is not None
@@ -36,7 +36,7 @@ def make_export_record(row: ExportRow, trial: TrialRow) -> ExportRecord:
     return ExportRecord(
         id=row.id,
         study_id=row.study_id,
-        key=ExportKey(row.trial_id, row_key, ArchiveFormat(row.format)),
+        key=ExportKey(row.trial_id, row_key, ArchiveContents(row.format)),
         seed=trial.seed,
         state=ExportState(row.state),
         step=None if row.step is None else ExportStep(row.step),

@@ -8,7 +8,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import ExportError
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.specs.records import TrialRecord, encode_point
+from bln_search.specs.records import TrialRecord, encode_point_as_json
 from bln_search.storage.database import Database
 from bln_search.storage.freed_files import read_freed_times_by_file
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, TrialRow
@@ -54,7 +54,7 @@ class ExportTrialFinder:
             return {
                 seed: (loss, trial_id)
                 for seed, parameters, loss, trial_id in session.execute(query)
-                if loss is not None and encode_point(parameters) == row.point
+                if loss is not None and encode_point_as_json(parameters) == row.point
             }
 
     def _get_trial(self, trial_id: int) -> TrialRecord:

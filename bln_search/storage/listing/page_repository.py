@@ -22,7 +22,7 @@ from bln_search.storage.studies.version import read_study_list_version
 from bln_search.storage.tables import StudyRow, TrialRow
 
 
-class PageRepository:
+class ListingRepository:
     """Lists studies, trials, evaluations and learning curves.
 
     A page has one row more than its limit, which shows whether another page follows.
@@ -31,7 +31,7 @@ class PageRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def list_study_page(
+    def list_study_page_plus_one(
         self,
         page: PageRequest,
         *,
@@ -42,9 +42,9 @@ class PageRepository:
         tags: Sequence[str] = (),
         ids: Sequence[int] | None = None,
     ) -> list[StudyListItem]:
-        """A page of studies, filtered as in `listing.studies.list_study_page`."""
+        """A page of studies, filtered as in `listing.studies.list_study_page_plus_one`."""
         with self.database.read_session() as session:
-            return studies.list_study_page(
+            return studies.list_study_page_plus_one(
                 session, page, owner=owner, states=states, name=name, text=text, tags=tags, ids=ids
             )
 
@@ -75,19 +75,20 @@ class PageRepository:
 
     def read_study_list_version(self, owner: str | None = None) -> tuple[int, ...]:
         """A version of the owner's list of studies: it changes with every event of one of them."""
-        with self.database.open_plain_connection() as connection:
+        with self.database.open_core_connection() as connection:
             return read_study_list_version(connection, owner)
 
-    def list_trial_page(self, study_id: int, page: PageRequest, equal: Mapping[str, Any]) -> list[TrialRecord]:
+    def list_trial_page_plus_one(self, study_id: int, page: PageRequest, equal: Mapping[str, Any]) -> list[TrialRecord]:
         """A page of trials. equal: required state, arm, method, seed; None for any."""
         with self.database.read_session() as session:
-            return trials.list_trial_page(session, study_id, page, equal)
+            return trials.list_trial_page_plus_one(session, study_id, page, equal)
 
     def find_trial(self, study_id: int, trial_id: int) -> TrialRecord | None:
         """A trial of a study; None where the study has none with that id."""
         with self.database.read_session() as session:
             return next(
-                iter(trials.list_trial_page(session, study_id, PageRequest(1, "position"), {"id": trial_id})), None
+                iter(trials.list_trial_page_plus_one(session, study_id, PageRequest(1, "position"), {"id": trial_id})),
+                None,
             )
 
     def read_activity_by_trial(self, trial_ids: Sequence[int]) -> dict[int, TrialActivity]:
@@ -111,28 +112,30 @@ class PageRepository:
         with self.database.read_session() as session:
             return {trial_id: f"{arm} seed {seed}" for trial_id, arm, seed in session.execute(query)}
 
-    def list_evaluation_page(
+    def list_evaluation_page_plus_one(
         self, study_id: int, page: PageRequest, equal: Mapping[str, Any], trial: Mapping[str, Any]
     ) -> list[EvaluationRecord]:
         """A page of evaluations, filtered as in `listing.trials.list_evaluations`."""
         with self.database.read_session() as session:
-            return trials.list_evaluation_page(session, study_id, page, equal, trial)
+            return trials.list_evaluation_page_plus_one(session, study_id, page, equal, trial)
 
-    def list_learning_curve_page(
+    def list_learning_curve_page_plus_one(
         self, study_id: int, page: PageRequest, equal: Mapping[str, Any]
     ) -> list[LearningCurve]:
         """A page of learning curves. equal: required arm, seed; None for any."""
         with self.database.read_session() as session:
-            return trials.list_learning_curve_page(session, study_id, page, equal)
+            return trials.list_learning_curve_page_plus_one(session, study_id, page, equal)
 
     def list_charted_learning_curves(self, study_id: int, limit: int) -> list[LearningCurve]:
         """The learning curves that charts draw; see `listing.trials.list_charted_learning_curves`."""
         with self.database.read_session() as session:
             return trials.list_charted_learning_curves(session, study_id, limit)
 
-    def find_median_epoch_seconds(
+    def find_median_epoch_seconds_and_count(
         self, model: str, data: str, *, fraction: float, batch_size: int
     ) -> tuple[float, int] | None:
-        """The median duration of an epoch; see `listing.trials.find_median_epoch_seconds`."""
+        """The median duration of an epoch; see `listing.trials.find_median_epoch_seconds_and_count`."""
         with self.database.read_session() as session:
-            return trials.find_median_epoch_seconds(session, model, data, fraction=fraction, batch_size=batch_size)
+            return trials.find_median_epoch_seconds_and_count(
+                session, model, data, fraction=fraction, batch_size=batch_size
+            )

@@ -11,8 +11,8 @@ from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from bln_search.core.states import ENDED, StudyState, TrialState
-from bln_search.storage.pagination import PageRequest, Sorts, limit_to_page
-from bln_search.storage.studies.eta import TrialThroughput, measure_throughput_by_study
+from bln_search.storage.pagination import PageRequest, Sorts, limit_to_page_plus_one
+from bln_search.storage.studies.eta import StudyThroughput, measure_throughput_by_study
 from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
 from bln_search.storage.tables import StudyRow, StudyTagRow
 
@@ -46,7 +46,7 @@ class StudyListItem:
     started_at: datetime | None
     ended_at: datetime | None
     trials: dict[TrialState, int] = field(default_factory=dict)
-    throughput: TrialThroughput | None = None
+    throughput: StudyThroughput | None = None
     tags: tuple[str, ...] = ()
 
     @property
@@ -76,7 +76,7 @@ _COLUMNS = (*(getattr(StudyRow, name) for name in _COLUMN_NAMES), _TAGS)
 _SORTS: Sorts = {"created": StudyRow.id, "name": StudyRow.name, "priority": StudyRow.priority}
 
 
-def list_study_page(
+def list_study_page_plus_one(
     session: Session,
     page: PageRequest,
     *,
@@ -112,7 +112,7 @@ def list_study_page(
         query = query.where(StudyRow.id.in_(select(StudyTagRow.study_id).where(StudyTagRow.tag == tag)))
     if ids is not None:
         query = query.where(StudyRow.id.in_(ids))
-    rows = session.execute(limit_to_page(query, page, _SORTS, StudyRow.id)).all()
+    rows = session.execute(limit_to_page_plus_one(query, page, _SORTS, StudyRow.id)).all()
     return [StudyListItem(**values) for values in _read_study_item_fields(session, rows)]
 
 

@@ -12,12 +12,12 @@ from sqlalchemy import ColumnElement, and_, func, not_, or_, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import StudyState, TrialState, displayed_trial_state
-from bln_search.specs.records import TrialRecord, encode_point
+from bln_search.specs.records import TrialRecord, encode_point_as_json
 from bln_search.specs.trial import HORIZON_KEY
-from bln_search.storage.pagination import PageRequest, Sorts, iter_equality_conditions, limit_to_page
+from bln_search.storage.pagination import PageRequest, Sorts, iter_equality_conditions, limit_to_page_plus_one
 from bln_search.storage.results.evaluations import EvaluationRecord, make_evaluation_from_row
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
-from bln_search.storage.trials.records import make_trial_record, select_trials
+from bln_search.storage.trials.records import make_trial_record, select_trials_with_checkpoints
 
 _TRIAL_SORTS: Sorts = {"position": TrialRow.position}
 _EVALUATION_SORTS: Sorts = {"id": EvaluationRow.id}
@@ -50,7 +50,9 @@ class LearningCurve:
     epochs: list[dict[str, Any]]
 
 
-def list_trial_page(session: Session, study_id: int, page: PageRequest, equal: Mapping[str, Any]) -> list[TrialRecord]:
+def list_trial_page_plus_one(
+    session: Session, study_id: int, page: PageRequest, equal: Mapping[str, Any]
+) -> list[TrialRecord]:
     """A page of trials and one more, with their displayed states.
 
     Args:
@@ -60,11 +62,11 @@ def list_trial_page(session: Session, study_id: int, page: PageRequest, equal: M
         equal: Required displayed state, arm, method, seed; None for any.
     """
     columns = {name: value for name, value in equal.items() if name != "state"}
-    query = select_trials(study_id, *iter_equality_conditions(TrialRow, columns))
+    query = select_trials_with_checkpoints(study_id, *iter_equality_conditions(TrialRow, columns))
     query = query.add_columns(StudyRow.state).join(StudyRow, StudyRow.id == TrialRow.study_id)
     if equal.get("state") is not None:
         query = query.where(_is_displayed_as(equal["state"]))
-    rows = session.execute(limit_to_page(query, page, _TRIAL_SORTS, TrialRow.id))
+    rows = session.execute(limit_to_page_plus_one(query, page, _TRIAL_SORTS, TrialRow.id))
     trials = ((make_trial_record(trial, checkpoint), study_state) for trial, checkpoint, study_state in rows)
     return [replace(trial, state=displayed_trial_state(trial.state, study_state)) for trial, study_state in trials]
 
@@ -88,7 +90,12 @@ def list_trial_statuses_if_few(session: Session, study_id: int, limit: int) -> l
         return None
     return [
         TrialStatus(
-            trial_id, arm, encode_point(parameters), seed, displayed_trial_state(TrialState(state), study_state), reason
+            trial_id,
+            arm,
+            encode_point_as_json(parameters),
+            seed,
+            displayed_trial_state(TrialState(state), study_state),
+            reason,
         )
         for trial_id, arm, parameters, seed, state, reason, study_state in rows
     ]
@@ -105,7 +112,7 @@ def count_trials_by_arm_and_state(session: Session, study_id: int) -> dict[str, 
     return {arm: dict(of_arm) for arm, of_arm in counts.items()}
 
 
-def list_evaluation_page(
+def list_evaluation_page_plus_one(
     session: Session, study_id: int, page: PageRequest, equal: Mapping[str, Any], trial: Mapping[str, Any]
 ) -> list[EvaluationRecord]:
     """A page of evaluations and one more.
@@ -132,15 +139,15 @@ def list_evaluation_page(
             row.id,
             trial_row.id,
             trial_row.arm,
-            encode_point(trial_row.parameters),
+            encode_point_as_json(trial_row.parameters),
             trial_row.seed,
             make_evaluation_from_row(row),
         )
-        for row, trial_row in session.execute(limit_to_page(query, page, _EVALUATION_SORTS, EvaluationRow.id))
+        for row, trial_row in session.execute(limit_to_page_plus_one(query, page, _EVALUATION_SORTS, EvaluationRow.id))
     ]
 
 
-def list_learning_curve_page(
+def list_learning_curve_page_plus_one(
     session: Session, study_id: int, page: PageRequest, equal: Mapping[str, Any]
 ) -> list[LearningCurve]:
     """A page of learning curves and one more. If an epoch was trained twice, the later event counts."""
@@ -159,7 +166,7 @@ def list_charted_learning_curves(session: Session, study_id: int, limit: int) ->
 
 def _read_learning_curves(session: Session, page: PageRequest, *conditions: ColumnElement[bool]) -> list[LearningCurve]:
     query = select(TrialRow).where(*conditions)
-    trials = session.scalars(limit_to_page(query, page, _TRIAL_SORTS, TrialRow.id)).all()
+    trials = session.scalars(limit_to_page_plus_one(query, page, _TRIAL_SORTS, TrialRow.id)).all()
     epochs: dict[int, dict[int, dict[str, Any]]] = {trial.id: {} for trial in trials}
     events = select(EventRow.trial_id, EventRow.data).where(
         EventRow.trial_id.in_(list(epochs)), EventRow.kind == "epoch"
@@ -172,7 +179,7 @@ def _read_learning_curves(session: Session, page: PageRequest, *conditions: Colu
     ]
 
 
-def find_median_epoch_seconds(
+def find_median_epoch_seconds_and_count(
     session: Session, model: str, data: str, *, fraction: float, batch_size: int
 ) -> tuple[float, int] | None:
     """The median duration of the epochs that this database has of a model on a data set.

@@ -12,8 +12,8 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.row_results import SeedResult
 from bln_search.storage.results.evaluation_rows import (
     ArmAndPoint,
-    read_points_of_trials,
-    read_results_and_points,
+    read_arm_and_point_by_trial,
+    read_results_and_arms_and_points,
     read_results_by_leaderboard_row,
 )
 from bln_search.storage.tables import EventRow, StudyRow
@@ -56,18 +56,18 @@ class ChangedResults:
 def read_results_with_position(
     session: Session, study_id: int, last_event: int
 ) -> tuple[dict[RowKey, list[SeedResult]], ReadPosition]:
-    """All results of a study by row, and the position after which `read_changed_results` continues.
+    """All results of a study by row, and the position after which `read_changed_results_if_few` continues.
 
     Args:
         session: An open session.
         study_id: The study.
         last_event: Number of its newest event, read before: what was stored since will be read again.
     """
-    results, trials = read_results_and_points(session, study_id)
+    results, trials = read_results_and_arms_and_points(session, study_id)
     return results, ReadPosition(last_event, trials)
 
 
-def read_changed_results(session: Session, study_id: int, since: ReadPosition) -> ChangedResults | None:
+def read_changed_results_if_few(session: Session, study_id: int, since: ReadPosition) -> ChangedResults | None:
     """The results that changed since a position; None where too many changed."""
     last_event = session.scalar(select(StudyRow.last_event).where(StudyRow.id == study_id)) or 0
     later = (EventRow.study_id == study_id, EventRow.number > since.last_event, EventRow.number <= last_event)
@@ -77,7 +77,7 @@ def read_changed_results(session: Session, study_id: int, since: ReadPosition) -
     if len(changed) > MOST_TRIALS:
         return None
     added = sorted(changed - since.trials.keys())
-    trials = {**since.trials, **read_points_of_trials(session, study_id, added)} if added else since.trials
+    trials = {**since.trials, **read_arm_and_point_by_trial(session, study_id, added)} if added else since.trials
     points = frozenset(trials[trial_id] for trial_id in changed)
     trial_ids = [trial_id for trial_id, point in trials.items() if point in points]
     if len(trial_ids) > MOST_TRIALS:

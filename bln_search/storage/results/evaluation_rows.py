@@ -17,8 +17,8 @@ from bln_search.core.metric_description import NO_METRICS
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState, TrialState
 from bln_search.ranking.row_results import SeedResult
-from bln_search.specs.records import encode_point
-from bln_search.specs.trial import TrialSpec, list_planned_rows
+from bln_search.specs.records import encode_point_as_json
+from bln_search.specs.trial import TrialSpec, list_planned_configurations_and_estimates
 from bln_search.storage.metrics_codec import decode_metrics
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, TrialRow
 
@@ -82,7 +82,7 @@ class _EvaluationColumnsByTrial:
                 yield trial_id, arm, self._encode_point_once(parameters), seed, rows
 
     @property
-    def points_by_trial(self) -> dict[int, ArmAndPoint]:
+    def arm_and_point_by_trial(self) -> dict[int, ArmAndPoint]:
         """Arm and point of each trial, also of those without evaluations."""
         arms_and_points: dict[ArmAndPoint, ArmAndPoint] = {}  # equal ones are one object: there are many seeds
         points = {}
@@ -95,10 +95,12 @@ class _EvaluationColumnsByTrial:
         """The point of a trial, parsed once for all seeds."""
         point = self._points.get(parameters)
         if point is None:
-            point = self._points[parameters] = encode_point(None if parameters is None else json.loads(parameters))
+            point = self._points[parameters] = encode_point_as_json(
+                None if parameters is None else json.loads(parameters)
+            )
         return point
 
-    def iter_evaluations_of_diverged_trials(self) -> Iterator[EvaluationValues]:
+    def iter_implied_diverged_evaluations(self) -> Iterator[EvaluationValues]:
         """The evaluations that trials imply which diverged in training."""
         if any(state == TrialState.DIVERGED for *_, state, _ in self._trials):
             is_diverged = TrialRow.state == TrialState.DIVERGED
@@ -119,28 +121,28 @@ def iter_evaluations_of_study(
     trials = _EvaluationColumnsByTrial(session, study_id, (EvaluationRow.id, *_KEY, *columns), required)
     for trial_id, arm, point, seed, rows in trials:
         for _, evaluation_id, configuration, estimate, batch_size, split, condition, *values in rows:
-            key = EvaluationKey.from_database_row(configuration, estimate, batch_size, split, condition)
+            key = EvaluationKey.from_database_values(configuration, estimate, batch_size, split, condition)
             state, n, loss, accuracy, reason, metrics = values
             evaluation = Evaluation(key, _STATES[state], n, loss, accuracy, reason, metrics=decode_metrics(metrics))
             yield evaluation_id, trial_id, arm, point, seed, evaluation
-    yield from trials.iter_evaluations_of_diverged_trials()
+    yield from trials.iter_implied_diverged_evaluations()
 
 
 def read_results_by_leaderboard_row(
     session: Session, study_id: int, trial_ids: Sequence[int] | None = None
 ) -> dict[RowKey, list[SeedResult]]:
-    """The results of every row of a study; `read_results_and_points` describes the arguments."""
-    return read_results_and_points(session, study_id, trial_ids)[0]
+    """The results of every row of a study; `read_results_and_arms_and_points` describes the arguments."""
+    return read_results_and_arms_and_points(session, study_id, trial_ids)[0]
 
 
-def read_points_of_trials(session: Session, study_id: int, trial_ids: Sequence[int]) -> dict[int, ArmAndPoint]:
+def read_arm_and_point_by_trial(session: Session, study_id: int, trial_ids: Sequence[int]) -> dict[int, ArmAndPoint]:
     """Arm and point of some trials of a study."""
     query = select(TrialRow.id, TrialRow.arm, TrialRow.parameters)
     rows = session.execute(query.where(TrialRow.study_id == study_id, TrialRow.id.in_(trial_ids)))
-    return {trial_id: (arm, encode_point(parameters)) for trial_id, arm, parameters in rows}
+    return {trial_id: (arm, encode_point_as_json(parameters)) for trial_id, arm, parameters in rows}
 
 
-def read_results_and_points(
+def read_results_and_arms_and_points(
     session: Session, study_id: int, trial_ids: Sequence[int] | None = None
 ) -> tuple[dict[RowKey, list[SeedResult]], dict[int, ArmAndPoint]]:
     """The results of every row of a study, without a record for each evaluation; and arm and point of each trial.
@@ -173,15 +175,15 @@ def read_results_and_points(
         for (arm, point), of_point in by_point.items()
         for row, results in of_point.items()
     }
-    for _, _, arm, point, seed, implied in trials.iter_evaluations_of_diverged_trials():
+    for _, _, arm, point, seed, implied in trials.iter_implied_diverged_evaluations():
         key = implied.key
         result = SeedResult(seed, key.split, key.condition, implied.state, None, None, implied.reason)
         by_row.setdefault(RowKey.of_evaluation(arm, point, key), []).append(result)
-    return by_row, trials.points_by_trial
+    return by_row, trials.arm_and_point_by_trial
 
 
 def _make_row_key(arm: str, point: str, configuration: str, estimate: str, batch_size: int) -> RowKey:
-    key = EvaluationKey.from_database_row(configuration, estimate, batch_size, Split.VALIDATION)
+    key = EvaluationKey.from_database_values(configuration, estimate, batch_size, Split.VALIDATION)
     return RowKey.of_evaluation(arm, point, key)
 
 
@@ -213,8 +215,8 @@ def _iter_planned_evaluations_as_diverged(trial: TrialRow) -> Iterator[Evaluatio
     """
     spec = TrialSpec.model_validate_json(trial.spec)
     reason = f"seed {trial.seed}: {trial.reason}"
-    point = encode_point(trial.parameters)
-    for configuration, estimate in list_planned_rows(spec):
+    point = encode_point_as_json(trial.parameters)
+    for configuration, estimate in list_planned_configurations_and_estimates(spec):
         for batch_size in spec.inference_batch_sizes:
             for split in spec.evaluation.evaluated_splits:
                 key = EvaluationKey(configuration, estimate, batch_size, split)

@@ -19,9 +19,9 @@ from bln_search.core.records import (
     StatisticDrift,
 )
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import Leaderboard, rank_results_by_row
+from bln_search.ranking.leaderboard import Leaderboard, build_leaderboard_from_results
 from bln_search.ranking.row_results import SeedResult, TrialEvaluation
-from bln_search.specs.records import encode_point
+from bln_search.specs.records import encode_point_as_json
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
@@ -29,11 +29,11 @@ from bln_search.storage.metrics_codec import decode_metrics
 from bln_search.storage.results.changed_results import (
     ChangedResults,
     ReadPosition,
-    read_changed_results,
+    read_changed_results_if_few,
     read_results_with_position,
 )
 from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_by_leaderboard_row
-from bln_search.storage.results.outcome_codec import decode_outcomes
+from bln_search.storage.results.outcome_codec import decode_losses_and_correctness
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
 
 _BATCH = 200
@@ -88,25 +88,25 @@ class ResultRepository:
     def read_results_with_position(
         self, study_id: int, last_event: int
     ) -> tuple[dict[RowKey, list[SeedResult]], ReadPosition]:
-        """`read_results_by_leaderboard_row`, and the position after which `read_changed_results` continues.
+        """`read_results_by_leaderboard_row`, and the position after which `read_changed_results_if_few` continues.
 
         last_event: Number of the study's newest event, read before.
         """
         with self.database.read_session() as session:
             return read_results_with_position(session, study_id, last_event)
 
-    def read_changed_results(self, study_id: int, since: ReadPosition) -> ChangedResults | None:
+    def read_changed_results_if_few(self, study_id: int, since: ReadPosition) -> ChangedResults | None:
         """The results of points with a changed result since a position; None where all results should be read."""
         with self.database.read_session() as session:
-            return read_changed_results(session, study_id, since)
+            return read_changed_results_if_few(session, study_id, since)
 
-    def rank_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
+    def rank_rows_of_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
         """Every row of a study, ranked on the study's split or another."""
-        return rank_results_by_row(
+        return build_leaderboard_from_results(
             self.read_results_by_leaderboard_row(study_id), on or spec.ranking.split, seeds=len(spec.seeds)
         )
 
-    def list_evaluations_of_trial(self, trial_id: int) -> list[Evaluation]:
+    def list_trial_evaluations_with_outcomes(self, trial_id: int) -> list[Evaluation]:
         """Every evaluation of one trial under every condition with its outcomes, in the order of planning."""
         with self.database.read_session() as session:
             rows = session.execute(
@@ -127,10 +127,10 @@ class ResultRepository:
             batch = list(evaluation_ids[start : start + _BATCH])
             with self.database.read_session() as session:
                 for evaluation_id, n, losses, correct in session.execute(query.where(EvaluationRow.id.in_(batch))):
-                    outcomes[evaluation_id] = decode_outcomes(losses, correct, n)
+                    outcomes[evaluation_id] = decode_losses_and_correctness(losses, correct, n)
         return outcomes
 
-    def read_inference_seconds_by_arm_and_point(self, study_id: int) -> dict[tuple[str, str], float]:
+    def read_seconds_per_1000_examples_by_arm_point(self, study_id: int) -> dict[tuple[str, str], float]:
         """Seconds for a thousand examples by arm and point, the minimum over seeds, where they were measured."""
         minimum: dict[tuple[str, str], float] = {}
         query = select(TrialRow.arm, TrialRow.parameters, CheckpointRow.provenance).join(
@@ -140,7 +140,7 @@ class ResultRepository:
             for arm, parameters, provenance in session.execute(query.where(TrialRow.study_id == study_id)):
                 seconds = provenance.get(Objective.INFERENCE_SECONDS.value)
                 if seconds is not None:
-                    key = arm, encode_point(parameters)
+                    key = arm, encode_point_as_json(parameters)
                     minimum[key] = min(seconds, minimum.get(key, seconds))
         return minimum
 
@@ -154,10 +154,10 @@ class ResultRepository:
             return {
                 seed: [StatisticDrift(**drift) for drift in provenance.get(DRIFT, [])]
                 for seed, parameters, provenance in rows
-                if encode_point(parameters) == point
+                if encode_point_as_json(parameters) == point
             }
 
-    def read_layer_geometries_by_network(
+    def read_layer_geometries_by_arm_and_point(
         self, study_id: int
     ) -> dict[tuple[str, str], dict[int, list[LayerWeightNormAndCurvature]]]:
         """Geometry of every layer after every epoch, by arm and point, then by seed; only of networks that have it."""
@@ -170,13 +170,13 @@ class ResultRepository:
             for arm, parameters, seed, provenance in rows:
                 layers = [LayerWeightNormAndCurvature(**layer) for layer in provenance.get(GEOMETRY, [])]
                 if layers:
-                    geometries.setdefault((arm, encode_point(parameters)), {})[seed] = layers
+                    geometries.setdefault((arm, encode_point_as_json(parameters)), {})[seed] = layers
         return geometries
 
 
 def make_evaluation_from_row(row: EvaluationRow, outcomes: OutcomesRow | None = None) -> Evaluation:
     """The evaluation of a row. Raises DamagedRecordError where its outcomes are damaged."""
-    key = EvaluationKey.from_database_row(row.configuration, row.estimate, row.batch_size, row.split, row.condition)
-    decoded = None if outcomes is None else decode_outcomes(outcomes.losses, outcomes.correct, row.n)
+    key = EvaluationKey.from_database_values(row.configuration, row.estimate, row.batch_size, row.split, row.condition)
+    decoded = None if outcomes is None else decode_losses_and_correctness(outcomes.losses, outcomes.correct, row.n)
     metrics = decode_metrics(row.metrics)
     return Evaluation(key, EvaluationState(row.state), row.n, row.loss, row.accuracy, row.reason, decoded, metrics)

@@ -44,7 +44,7 @@ class CheckedEvaluation:
 
 
 @dataclass(frozen=True)
-class CheckedExternalResults:
+class DecodedExternalResults:
     """Checked results.
 
     Attributes:
@@ -66,11 +66,11 @@ class _InvalidOutcomesError(Exception):
         self.key, self.reason = key, reason
 
 
-def decode_and_check_results(results: ExternalResults) -> CheckedExternalResults:
+def decode_results_and_list_problems(results: ExternalResults) -> DecodedExternalResults:
     """Decode all outcomes and check them against the evaluations."""
     problems = _find_structure_problems(results)
     if problems:
-        return CheckedExternalResults((), "", tuple(problems[:MAX_PROBLEMS]))
+        return DecodedExternalResults((), "", tuple(problems[:MAX_PROBLEMS]))
     evaluations, digests = [], []
     for position, submitted in enumerate(results.evaluations):
         try:
@@ -85,7 +85,7 @@ def decode_and_check_results(results: ExternalResults) -> CheckedExternalResults
         evaluations.append(CheckedEvaluation(submitted.network, evaluation, outcomes))
         digests.append(digest)
     sha256 = hashlib.sha256(b"".join(sorted(digests))).hexdigest()
-    return CheckedExternalResults(tuple(evaluations), sha256, tuple(problems))
+    return DecodedExternalResults(tuple(evaluations), sha256, tuple(problems))
 
 
 def _find_structure_problems(results: ExternalResults) -> list[Problem]:
@@ -204,7 +204,9 @@ def _inflate_losses(deflated: bytes, n: int) -> NDArray[np.float32]:
     return losses
 
 
-def group_evaluations_by_network(evaluations: Sequence[CheckedEvaluation], count: int) -> list[list[CheckedEvaluation]]:
+def list_evaluations_of_each_network(
+    evaluations: Sequence[CheckedEvaluation], count: int
+) -> list[list[CheckedEvaluation]]:
     """The evaluations of each of `count` networks, in their order."""
     ordered: list[list[CheckedEvaluation]] = [[] for _ in range(count)]
     for evaluation in evaluations:

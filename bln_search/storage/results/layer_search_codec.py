@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import DamagedRecordError, LedgerError
 from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
-from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationOptions
 from bln_search.core.records import ExampleOutcomes
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -143,7 +143,7 @@ def _decode_configuration_space(fields: Mapping[str, Any]) -> ConfigurationSpace
     return ConfigurationSpace(
         tuple(fields["layers"]),
         tuple(
-            LayerConfigurationChoice(
+            LayerConfigurationOptions(
                 choice["name"],
                 tuple(choice["layers"]),
                 tuple(tuple(InferenceConfiguration(code) for code in option) for option in choice["options"]),

@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.errors import DamagedRecordError, DataError
 from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
-from bln_search.specs.records import encode_point
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.records import encode_point_as_json
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.database import Database
 from bln_search.storage.results.layer_search_codec import (
     decode_fold_sums,
@@ -32,7 +32,7 @@ class StoredLayerSearch:
     arm: str
     point: str
     seed: int
-    spec: LayersSpec
+    spec: LayerSearchSpec
     record: LayerSearchRecord
     made_at: datetime
 
@@ -43,7 +43,7 @@ class LayerSearchRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def is_search_finished(self, trial_id: int, spec: LayersSpec) -> bool:
+    def is_search_finished(self, trial_id: int, spec: LayerSearchSpec) -> bool:
         """Whether the search `spec` of the trial's network is finished."""
         query = select(LayerSearchRow.checkpoint_id).join(
             CheckpointRow, CheckpointRow.id == LayerSearchRow.checkpoint_id
@@ -52,7 +52,7 @@ class LayerSearchRepository:
         with self.database.read_session() as session:
             return session.scalar(query.where(CheckpointRow.trial_id == trial_id, *has_record)) is not None
 
-    def find_saved_sums(self, trial_id: int, spec: LayersSpec) -> tuple[FoldScoreSums, int] | None:
+    def find_saved_sums(self, trial_id: int, spec: LayerSearchSpec) -> tuple[FoldScoreSums, int] | None:
         """The sums of an interrupted enumeration and the number of mini-batches in them; None where there are none."""
         with self.database.read_session() as session:
             row = _find_layer_search_row(session, trial_id)
@@ -60,7 +60,7 @@ class LayerSearchRepository:
                 return None
             return decode_fold_sums(row.sums), row.done
 
-    def save_progress(self, trial_id: int, sha256: str, spec: LayersSpec, sums: FoldScoreSums, done: int) -> None:
+    def save_progress(self, trial_id: int, sha256: str, spec: LayerSearchSpec, sums: FoldScoreSums, done: int) -> None:
         """Save the progress of an enumeration, unless another worker has made more progress.
 
         Args:
@@ -77,7 +77,7 @@ class LayerSearchRepository:
             trial_id, sha256, spec, done=done, body=None, sums=encode_fold_sums(sums), outcomes=None
         )
 
-    def save_record(self, trial_id: int, sha256: str, spec: LayersSpec, record: LayerSearchRecord) -> None:
+    def save_record(self, trial_id: int, sha256: str, spec: LayerSearchSpec, record: LayerSearchRecord) -> None:
         """Save the result of a search in place of an earlier one; arguments and errors as of `save_progress`."""
         body, outcomes = encode_record_as_json(record), encode_record_outcomes(record)
         self._save_row_unless_overtaken(
@@ -106,17 +106,19 @@ class LayerSearchRepository:
             if trial is None or row is None or row.body is None or row.sums is None or row.outcomes is None:
                 return None
             try:
-                spec = LayersSpec.model_validate_json(row.spec)
+                spec = LayerSearchSpec.model_validate_json(row.spec)
             except ValidationError as error:
                 raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
             record = decode_record(row.body, row.sums, row.outcomes)
-            return StoredLayerSearch(trial.arm, encode_point(trial.parameters), trial.seed, spec, record, row.made_at)
+            return StoredLayerSearch(
+                trial.arm, encode_point_as_json(trial.parameters), trial.seed, spec, record, row.made_at
+            )
 
     def _save_row_unless_overtaken(
         self,
         trial_id: int,
         sha256: str,
-        spec: LayersSpec,
+        spec: LayerSearchSpec,
         *,
         done: int,
         body: str | None,

@@ -11,10 +11,10 @@ from bln_search.core.enums import ProbeKind
 from bln_search.core.errors import DataError
 from bln_search.core.records import EvaluationKey, ProbeResult
 from bln_search.ranking.probe_results import TrialProbe
-from bln_search.specs.records import encode_point
+from bln_search.specs.records import encode_point_as_json
 from bln_search.storage.bulk_insert import insert_rows
 from bln_search.storage.database import Database
-from bln_search.storage.row_factories import make_probe_values
+from bln_search.storage.row_factories import make_probe_column_values
 from bln_search.storage.tables import CheckpointRow, ProbeRow, TrialRow
 
 
@@ -68,7 +68,7 @@ class ProbeRepository:
                 raise DataError("a network was trained again or deleted while it was measured: measure again")
             earlier = delete(ProbeRow).where(ProbeRow.checkpoint_id == checkpoint_id, ProbeRow.kind.in_(list(kinds)))
             session.execute(earlier)
-            insert_rows(session, ProbeRow, [make_probe_values(probe, checkpoint_id) for probe in probes])
+            insert_rows(session, ProbeRow, [make_probe_column_values(probe, checkpoint_id) for probe in probes])
 
 
 _KEY = (ProbeRow.configuration, ProbeRow.estimate, ProbeRow.batch_size, ProbeRow.split, ProbeRow.condition)
@@ -83,7 +83,7 @@ def _select_probes() -> Select[Any]:
 
 def _make_trial_probe(row: Row[Any]) -> TrialProbe:
     _, arm, parameters, seed, kind, epoch, *values = tuple(row)
-    key = EvaluationKey.from_database_row(*values[: len(_KEY)])
+    key = EvaluationKey.from_database_values(*values[: len(_KEY)])
     return TrialProbe(
-        arm, encode_point(parameters), seed, ProbeResult(ProbeKind(kind), epoch, key, *values[len(_KEY) :])
+        arm, encode_point_as_json(parameters), seed, ProbeResult(ProbeKind(kind), epoch, key, *values[len(_KEY) :])
     )

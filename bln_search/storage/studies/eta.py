@@ -48,7 +48,7 @@ class RunningTrial:
 
 
 @dataclass(frozen=True)
-class TrialThroughput:
+class StudyThroughput:
     """The speed of a study.
 
     Attributes:
@@ -60,7 +60,7 @@ class TrialThroughput:
     running: tuple[RunningTrial, ...] = ()
 
     @property
-    def sum_of_running_fractions(self) -> float:
+    def sum_of_finished_fractions(self) -> float:
         """The finished part of the running trials, in trials."""
         return sum(trial.finished_fraction for trial in self.running)
 
@@ -96,7 +96,7 @@ class TrialThroughput:
         return mean if self.seconds is not None else trial.expected_training_seconds or mean
 
 
-def measure_throughput_by_study(session: Session, study_ids: Sequence[int]) -> dict[int, TrialThroughput]:
+def measure_throughput_by_study(session: Session, study_ids: Sequence[int]) -> dict[int, StudyThroughput]:
     """The throughput of each of these studies in which an attempt runs or has succeeded."""
     if not study_ids:
         return {}
@@ -110,7 +110,7 @@ def measure_throughput_by_study(session: Session, study_ids: Sequence[int]) -> d
     seconds = {study_id: float(mean) for study_id, mean in session.execute(succeeded)}
     running = _read_running_trials_by_study(session, study_ids)
     return {
-        study_id: TrialThroughput(seconds.get(study_id), tuple(running.get(study_id, ())))
+        study_id: StudyThroughput(seconds.get(study_id), tuple(running.get(study_id, ())))
         for study_id in seconds.keys() | running.keys()
     }
 

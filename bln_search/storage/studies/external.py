@@ -14,10 +14,10 @@ from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import list_planned_trial_specs
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
-from bln_search.storage.results.external_results import CheckedEvaluation, group_evaluations_by_network
+from bln_search.storage.results.external_results import CheckedEvaluation, list_evaluations_of_each_network
 from bln_search.storage.row_factories import make_evaluation_row, make_study_row, make_waiting_trial_rows
 from bln_search.storage.studies.lifecycle import make_account_event_data
-from bln_search.storage.studies.submissions import Submission, find_submitted_study_id, record_submission
+from bln_search.storage.studies.submissions import Submission, find_study_id_by_idempotency_key, record_idempotency_key
 from bln_search.storage.tables import CheckpointRow, OutcomesRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 
@@ -52,11 +52,11 @@ class ExternalStudyRepository:
     ) -> Submission:
         is_same = StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest
         with self.database.write_session() as session:
-            existing_id = find_submitted_study_id(session, owner, key, study.digest)
+            existing_id = find_study_id_by_idempotency_key(session, owner, key, study.digest)
             if existing_id is None:
                 existing_id = session.scalar(select(StudyRow.id).where(*is_same))
                 study_id = existing_id or self._add_study(session, study, evaluations, owner)
-                record_submission(session, owner, key, study.digest, study_id)
+                record_idempotency_key(session, owner, key, study.digest, study_id)
                 return Submission(study_id, new=existing_id is None)
             return Submission(existing_id, new=False)
 
@@ -75,7 +75,7 @@ class ExternalStudyRepository:
             trial.state = TrialState.FINISHED
         session.add_all(trials)
         session.flush()
-        by_network = group_evaluations_by_network(evaluations, len(trials))
+        by_network = list_evaluations_of_each_network(evaluations, len(trials))
         for trial, of_network in zip(trials, by_network, strict=True):
             _add_network(session, study.external, trial, of_network, now)
         append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **make_account_event_data(owner)})

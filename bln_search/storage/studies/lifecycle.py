@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.states import StopRequest, StudyState, TrialState, check_state_transition
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import count_trials_at_most, list_planned_trial_specs
+from bln_search.specs.trial import count_trials_upper_bound, list_planned_trial_specs
 from bln_search.storage.events import append_event
 from bln_search.storage.row_factories import make_study_row, make_waiting_trial_rows
 from bln_search.storage.tables import StudyRow
@@ -40,7 +40,7 @@ def store_study_once(session: Session, study: StudySpec, now: datetime, owner: s
     if existing_id is not None:
         return existing_id, False
     trials = list_planned_trial_specs(study)
-    row = make_study_row(study, now, owner, count_trials_at_most(study))
+    row = make_study_row(study, now, owner, count_trials_upper_bound(study))
     session.add(row)
     session.flush()
     session.add_all(make_waiting_trial_rows(trials, row.id))

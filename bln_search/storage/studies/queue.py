@@ -21,9 +21,9 @@ from bln_search.storage.studies.lifecycle import (
     set_study_state,
     store_study_once,
 )
-from bln_search.storage.studies.submissions import Submission, find_submitted_study_id, record_submission
+from bln_search.storage.studies.submissions import Submission, find_study_id_by_idempotency_key, record_idempotency_key
 from bln_search.storage.studies.tags import TAG_CHANGES, change_tags
-from bln_search.storage.tables import AccountRow, StudyRow, SubmissionRow
+from bln_search.storage.tables import AccountRow, IdempotencyKeyRow, StudyRow
 from bln_search.storage.trials.attempts import AttemptRepository
 
 _MAX_LOST_WORKERS = 5
@@ -59,19 +59,19 @@ class StudyQueue:
         """Whether the study was submitted before, under this key or as the same study."""
         is_same = (StudyRow.owner == owner, StudyRow.name == spec.name, StudyRow.digest == spec.digest)
         with self.database.read_session() as session:
-            if key is not None and session.get(SubmissionRow, (owner, key)) is not None:
+            if key is not None and session.get(IdempotencyKeyRow, (owner, key)) is not None:
                 return True
             return session.scalar(select(StudyRow.id).where(*is_same)) is not None
 
     def _submit(self, spec: StudySpec, owner: str, key: str | None, limit: int | None) -> Submission:
         with self.database.write_session() as session:
-            earlier_id = find_submitted_study_id(session, owner, key, spec.digest)
+            earlier_id = find_study_id_by_idempotency_key(session, owner, key, spec.digest)
             if earlier_id is not None:
                 return Submission(earlier_id, new=False)
             study_id, new = store_study_once(session, spec, self.database.now(session), owner)
             if new:
                 _check_owner_study_limit(session, owner, limit)
-            record_submission(session, owner, key, spec.digest, study_id)
+            record_idempotency_key(session, owner, key, spec.digest, study_id)
             return Submission(study_id, new)
 
     def claim_next_study(self, worker: str, is_alive: Callable[[str], bool], cap: int) -> int | None:

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
-from bln_search.core.errors import LeaseLostError, StudyBusyError, UnknownStudyError
+from bln_search.core.errors import StudyBusyError, StudyLeaseLostError, UnknownStudyError
 from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
-from bln_search.storage.migration import check_schema_revision
+from bln_search.storage.migration import check_schema_revision_unchanged
 from bln_search.storage.studies.deletion import delete_study_and_list_unneeded_files
 from bln_search.storage.studies.error_count import WORKER_ERROR, count_worker_errors_since_reset
 from bln_search.storage.studies.lifecycle import OPEN_STATES, set_study_state, state_after_run, store_study_once
@@ -64,7 +64,7 @@ class StudyRepository:
 
     def find_header(self, study_id: int) -> StudyHeader | None:
         """The header of a study, in one small query; None where there is no such study."""
-        with self.database.open_plain_connection() as connection:
+        with self.database.open_core_connection() as connection:
             return find_header(connection, study_id)
 
     def list_studies(self) -> list[StudyRecord]:
@@ -191,19 +191,19 @@ class StudyRepository:
         """The pending request to pause or cancel the study that `runner` runs; None if there is none.
 
         Raises:
-            LeaseLostError: another process runs the study, or it was deleted.
+            StudyLeaseLostError: another process runs the study, or it was deleted.
             SchemaChangedError: the database was upgraded meanwhile.
         """
         with self.database.read_session() as session:
-            check_schema_revision(session)
+            check_schema_revision_unchanged(session)
             row = session.execute(select(StudyRow.runner, StudyRow.request).where(StudyRow.id == study_id)).first()
         if row is None:
-            raise LeaseLostError(f"study {study_id} was deleted")
+            raise StudyLeaseLostError(f"study {study_id} was deleted")
         if row.runner != runner:
-            raise LeaseLostError(f"study {study_id} is run by {row.runner or 'no process'} now")
+            raise StudyLeaseLostError(f"study {study_id} is run by {row.runner or 'no process'} now")
         return StopRequest(row.request) if row.request else None
 
-    def record_incomplete_search(self, study_id: int, arm: str, reason: str) -> None:
+    def record_arm_search_with_too_few_points(self, study_id: int, arm: str, reason: str) -> None:
         """Record once that the search of an arm ended with fewer points than requested."""
         data = {"arm": arm, "reason": reason}
         with self.database.write_session() as session:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import IdempotencyConflictError
-from bln_search.storage.tables import SubmissionRow
+from bln_search.storage.tables import IdempotencyKeyRow
 
 
 @dataclass(frozen=True)
@@ -23,13 +23,13 @@ class Submission:
     new: bool
 
 
-def find_submitted_study_id(session: Session, owner: str, key: str | None, digest: str) -> int | None:
+def find_study_id_by_idempotency_key(session: Session, owner: str, key: str | None, digest: str) -> int | None:
     """The id of the study that was submitted with an idempotency key; None where there is none.
 
     Raises:
         IdempotencyConflictError: the key was used before with another study.
     """
-    earlier = None if key is None else session.get(SubmissionRow, (owner, key))
+    earlier = None if key is None else session.get(IdempotencyKeyRow, (owner, key))
     if earlier is None:
         return None
     if earlier.digest != digest:
@@ -37,7 +37,7 @@ def find_submitted_study_id(session: Session, owner: str, key: str | None, diges
     return earlier.study_id
 
 
-def record_submission(session: Session, owner: str, key: str | None, digest: str, study_id: int) -> None:
+def record_idempotency_key(session: Session, owner: str, key: str | None, digest: str, study_id: int) -> None:
     """Record the idempotency key of a submission, if it has one."""
     if key is not None:
-        session.add(SubmissionRow(account=owner, key=key, digest=digest, study_id=study_id))
+        session.add(IdempotencyKeyRow(account=owner, key=key, digest=digest, study_id=study_id))

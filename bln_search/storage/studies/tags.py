@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import delete, func, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.tags import normalize_tags
+from bln_search.core.tags import check_and_sort_unique_tags
 from bln_search.storage.tables import StudyRow, StudyTagRow
 
 TAG_CHANGES = ("tags", "remove_tags", "add_tags")
@@ -30,7 +30,7 @@ def change_tags(session: Session, study_id: int, changes: Mapping[str, Collectio
     """
     present = set(session.scalars(select(StudyTagRow.tag).where(StudyTagRow.study_id == study_id)))
     kept = {*changes.get("tags", present)} - {*changes.get("remove_tags", ())}
-    following = {*normalize_tags(kept | {*changes.get("add_tags", ())})}
+    following = {*check_and_sort_unique_tags(kept | {*changes.get("add_tags", ())})}
     of_study = StudyTagRow.study_id == study_id
     session.execute(delete(StudyTagRow).where(of_study, StudyTagRow.tag.in_(present - following)))
     session.add_all(StudyTagRow(study_id=study_id, tag=tag) for tag in sorted(following - present))

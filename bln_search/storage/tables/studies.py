@@ -68,7 +68,7 @@ class StudyTagRow(Table):
     tag: Mapped[str] = mapped_column(String(32), primary_key=True, index=True)
 
 
-class SubmissionRow(Table):
+class IdempotencyKeyRow(Table):
     """An idempotency key of an account, and the study that was submitted with it."""
 
     __tablename__ = "submission"

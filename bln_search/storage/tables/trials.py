@@ -84,10 +84,12 @@ class CheckpointRow(Table):
     validation_loss: Mapped[float]
     provenance: Mapped[dict[str, Any]]
     created_at: Mapped[datetime]
-    snapshots: Mapped[list[SnapshotRow]] = relationship(lazy="selectin", order_by="SnapshotRow.epoch", viewonly=True)
+    snapshots: Mapped[list[EpochWeightsRow]] = relationship(
+        lazy="selectin", order_by="EpochWeightsRow.epoch", viewonly=True
+    )
 
 
-class SnapshotRow(Table):
+class EpochWeightsRow(Table):
     """The weights of an earlier epoch of the training that led to a checkpoint."""
 
     __tablename__ = "snapshot"

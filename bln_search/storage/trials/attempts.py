@@ -28,8 +28,8 @@ from bln_search.storage.trials.reports import (
 )
 from bln_search.storage.trials.running_attempts import (
     RunningAttempt,
-    end_attempts,
-    lock_running_attempts,
+    end_attempts_and_count_results_by_study,
+    lock_still_running_attempts,
     split_into_chunks,
 )
 
@@ -90,7 +90,7 @@ class AttemptRepository:
                 is_running = (AttemptRow.id.in_(chunk), AttemptRow.state == AttemptState.RUNNING)
                 session.connection().execute(lease.where(*is_running))
 
-    def record_reports(self, reports: Sequence[AttemptReport]) -> None:
+    def record_attempt_reports(self, reports: Sequence[AttemptReport]) -> None:
         """Record reports of attempts in their order, in one transaction.
 
         Raises:
@@ -102,11 +102,11 @@ class AttemptRepository:
 
     def record_epochs(self, token: int, records: Sequence[EpochRecord]) -> None:
         """Record finished epochs of training."""
-        self.record_reports([EpochsReport(token, records)])
+        self.record_attempt_reports([EpochsReport(token, records)])
 
     def record_checkpoint(self, token: int, record: CheckpointRecord) -> None:
         """Record the trained network of the trial, in place of an earlier one whose file was lost."""
-        self.record_reports([CheckpointReport(token, record)])
+        self.record_attempt_reports([CheckpointReport(token, record)])
 
     def finish_trial(
         self,
@@ -116,25 +116,25 @@ class AttemptRepository:
         peak_memory: int | None = None,
     ) -> None:
         """Record every evaluation and probe of the trial atomically; `EvaluationReport` describes the arguments."""
-        self.record_reports([EvaluationReport(token, evaluations, probes, peak_memory)])
+        self.record_attempt_reports([EvaluationReport(token, evaluations, probes, peak_memory)])
 
     def record_divergence(self, token: int, reason: str) -> None:
         """Record that training diverged, which is the trial's result."""
-        self.record_reports([DivergenceReport(token, reason)])
+        self.record_attempt_reports([DivergenceReport(token, reason)])
 
     def record_pruning(self, token: int, epoch: int) -> None:
         """Record that the pruner stopped the trial after an epoch, which is the trial's result."""
-        self.record_reports([PruningReport(token, epoch)])
+        self.record_attempt_reports([PruningReport(token, epoch)])
 
     def record_failure(self, token: int, failure: FailureClass, reason: str, *, again: bool) -> None:
         """Record that the attempt ended without a result; `FailureReport` describes the arguments."""
-        self.record_reports([FailureReport(token, failure, reason, again)])
+        self.record_attempt_reports([FailureReport(token, failure, reason, again)])
 
     def release_attempts(self, tokens: Sequence[int]) -> None:
         """End these attempts because the run stops; other attempts may claim their trials."""
         for chunk in split_into_chunks(tokens):
             with self.database.write_session() as session:
-                attempts = list(lock_running_attempts(session, chunk).values())
+                attempts = list(lock_still_running_attempts(session, chunk).values())
                 self._reopen_trials(session, attempts, _STOPPED, "attempt_released")
 
     def end_attempts_and_reopen_trials(self, session: Session, study_id: int) -> None:
@@ -143,13 +143,13 @@ class AttemptRepository:
         of_study = running.where(TrialRow.study_id == study_id, AttemptRow.state == AttemptState.RUNNING)
         tokens = session.scalars(of_study.order_by(AttemptRow.id)).all()
         for chunk in split_into_chunks(tokens):
-            attempts = list(lock_running_attempts(session, chunk).values())
+            attempts = list(lock_still_running_attempts(session, chunk).values())
             self._reopen_trials(session, attempts, _LOST, "attempt_lost")
 
     def _reopen_trials(self, session: Session, attempts: Sequence[RunningAttempt], end: AttemptEnd, event: str) -> None:
         """End attempts without a report, and let their trials wait again."""
         now = self.database.now(session)
-        end_attempts(session, [(attempt, end) for attempt in attempts], now)
+        end_attempts_and_count_results_by_study(session, [(attempt, end) for attempt in attempts], now)
         by_study: dict[int, list[NewEvent]] = {}
         for attempt in attempts:
             data = {"attempt": attempt.number} if end is _LOST else {}

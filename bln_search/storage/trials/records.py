@@ -18,7 +18,7 @@ FreedFiles = Mapping[tuple[int, str], datetime]
 """When each file was freed, by id of the study and name of the file."""
 
 
-def select_trials(study_id: int, *conditions: ColumnElement[bool]) -> Select[TrialRow, CheckpointRow]:
+def select_trials_with_checkpoints(study_id: int, *conditions: ColumnElement[bool]) -> Select[TrialRow, CheckpointRow]:
     """Trials of a study with their checkpoint (None where a trial has none), without an order."""
     query = select(TrialRow, CheckpointRow).outerjoin(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
     return query.where(TrialRow.study_id == study_id, *conditions)
@@ -27,7 +27,7 @@ def select_trials(study_id: int, *conditions: ColumnElement[bool]) -> Select[Tri
 def read_trial_records(
     session: Session, query: Select[TrialRow, CheckpointRow], freed_files: FreedFiles | None = None
 ) -> list[TrialRecord]:
-    """The trials of a query of `select_trials`."""
+    """The trials of a query of `select_trials_with_checkpoints`."""
     return [make_trial_record(trial, checkpoint, freed_files) for trial, checkpoint in session.execute(query)]
 
 

@@ -13,21 +13,21 @@ from bln_search.core.errors import StaleAttemptError
 from bln_search.core.records import EVALUATION_PEAK_MEMORY, CheckpointRecord, EpochRecord
 from bln_search.storage.bulk_insert import insert_rows, insert_rows_and_return_ids
 from bln_search.storage.events import NewEvent, append_events
-from bln_search.storage.results.outcome_codec import encode_outcomes
+from bln_search.storage.results.outcome_codec import encode_losses_and_correctness
 from bln_search.storage.row_factories import (
-    make_checkpoint_values,
-    make_evaluation_values,
-    make_probe_values,
-    make_snapshot_values,
+    make_checkpoint_column_values,
+    make_evaluation_column_values,
+    make_probe_column_values,
+    make_snapshot_column_values,
 )
 from bln_search.storage.tables import (
     AttemptRow,
     CheckpointRow,
+    EpochWeightsRow,
     EvaluationRow,
     EventRow,
     OutcomesRow,
     ProbeRow,
-    SnapshotRow,
 )
 from bln_search.storage.trials.reports import (
     AttemptReport,
@@ -41,7 +41,11 @@ from bln_search.storage.trials.reports import (
     ResumptionReport,
     attempt_end_of_report,
 )
-from bln_search.storage.trials.running_attempts import RunningAttempt, end_attempts, lock_running_attempts
+from bln_search.storage.trials.running_attempts import (
+    RunningAttempt,
+    end_attempts_and_count_results_by_study,
+    lock_still_running_attempts,
+)
 
 
 def write_reports(session: Session, reports: Sequence[AttemptReport], now: datetime) -> None:
@@ -50,14 +54,14 @@ def write_reports(session: Session, reports: Sequence[AttemptReport], now: datet
     Raises:
         StaleAttemptError: An attempt no longer runs, or ended by an earlier one of the reports.
     """
-    attempts = lock_running_attempts(session, [report.token for report in reports])
+    attempts = lock_still_running_attempts(session, [report.token for report in reports])
     _check_attempts_run(session, reports, attempts)
     checkpoints = [report for report in reports if isinstance(report, CheckpointReport)]
     _write_checkpoints(session, {attempts[report.token].trial_id: report.checkpoint for report in checkpoints}, now)
     evaluated = {attempts[report.token].trial_id: report for report in reports if isinstance(report, EvaluationReport)}
     _write_evaluations_and_probes(session, evaluated)
     ends = [(attempts[report.token], attempt_end_of_report(report)) for report in reports if _ends_attempt(report)]
-    results = end_attempts(session, ends, now)
+    results = end_attempts_and_count_results_by_study(session, ends, now)
     resumed = [attempts[report.token].trial_id for report in reports if isinstance(report, ResumptionReport)]
     recorded = _read_recorded_epochs(session, resumed)
     events: dict[int, list[NewEvent]] = {}
@@ -70,7 +74,7 @@ def write_reports(session: Session, reports: Sequence[AttemptReport], now: datet
 
 def _make_epoch_events(records: Sequence[EpochRecord], attempt: RunningAttempt) -> list[NewEvent]:
     return [
-        NewEvent("epoch", {"attempt": attempt.number, **record.metrics_and_seconds}, attempt.trial_id)
+        NewEvent("epoch", {"attempt": attempt.number, **record.epoch_values_by_name}, attempt.trial_id)
         for record in records
     ]
 
@@ -101,11 +105,13 @@ def _write_checkpoints(session: Session, checkpoints: Mapping[int, CheckpointRec
     if not checkpoints:
         return
     session.execute(delete(CheckpointRow).where(CheckpointRow.trial_id.in_(checkpoints)))
-    rows = [make_checkpoint_values(record, trial_id, now) for trial_id, record in checkpoints.items()]
+    rows = [make_checkpoint_column_values(record, trial_id, now) for trial_id, record in checkpoints.items()]
     ids = insert_rows_and_return_ids(session, CheckpointRow, rows)
     records = zip(checkpoints.values(), ids, strict=True)
     insert_rows(
-        session, SnapshotRow, [row for record, new_id in records for row in make_snapshot_values(record, new_id)]
+        session,
+        EpochWeightsRow,
+        [row for record, new_id in records for row in make_snapshot_column_values(record, new_id)],
     )
 
 
@@ -123,18 +129,18 @@ def _write_evaluations_and_probes(session: Session, reports: Mapping[int, Evalua
     evaluations = [
         (checkpoints[trial_id], evaluation) for trial_id, report in reports.items() for evaluation in report.evaluations
     ]
-    rows = [make_evaluation_values(evaluation, checkpoint) for checkpoint, evaluation in evaluations]
+    rows = [make_evaluation_column_values(evaluation, checkpoint) for checkpoint, evaluation in evaluations]
     outcomes = []
     for (_, evaluation), new_id in zip(
         evaluations, insert_rows_and_return_ids(session, EvaluationRow, rows), strict=True
     ):
         if evaluation.outcomes is not None:
-            losses, correct = encode_outcomes(evaluation.outcomes)
+            losses, correct = encode_losses_and_correctness(evaluation.outcomes)
             outcomes.append({"evaluation_id": new_id, "losses": losses, "correct": correct})
     insert_rows(session, OutcomesRow, outcomes)
     session.execute(delete(ProbeRow).where(ProbeRow.checkpoint_id.in_(checkpoints.values())))
     probes = [
-        make_probe_values(probe, checkpoints[trial_id])
+        make_probe_column_values(probe, checkpoints[trial_id])
         for trial_id, report in reports.items()
         for probe in report.probes
     ]

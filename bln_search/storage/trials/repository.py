@@ -17,7 +17,7 @@ from bln_search.storage.events import append_event
 from bln_search.storage.freed_files import read_freed_times_by_file
 from bln_search.storage.row_factories import make_waiting_trial_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
-from bln_search.storage.trials.records import make_trial_record, read_trial_records, select_trials
+from bln_search.storage.trials.records import make_trial_record, read_trial_records, select_trials_with_checkpoints
 
 _OPEN = (TrialState.WAITING, TrialState.TRAINED)
 
@@ -49,9 +49,11 @@ class TrialRepository:
         """Every trial of a study, by position."""
         with self.database.read_session() as session:
             freed_files = read_freed_times_by_file(session, study_id)
-            return read_trial_records(session, select_trials(study_id).order_by(TrialRow.position), freed_files)
+            return read_trial_records(
+                session, select_trials_with_checkpoints(study_id).order_by(TrialRow.position), freed_files
+            )
 
-    def list_finished_trials(
+    def list_finished_full_trials(
         self, study_id: int, arm: str | None = None, point: str | None = None
     ) -> list[TrialRecord]:
         """The finished trials of a study, by position, without those of a search, whose networks are not evaluated.
@@ -65,19 +67,21 @@ class TrialRepository:
             trial
             for trial in self.list_trials(study_id)
             if trial.state is TrialState.FINISHED
-            and not trial.is_search_trial
+            and not trial.is_search_phase_trial
             and trial.checkpoint is not None
             and arm in (None, trial.arm)
             and point in (None, trial.point_json)
         ]
 
-    def list_open_trials(self, study_id: int) -> list[TrialRecord]:
+    def list_claimable_trials(self, study_id: int) -> list[TrialRecord]:
         """The trials of a study that wait for training or evaluation, by position."""
         with self.database.read_session() as session:
             is_open = TrialRow.state.in_(_OPEN)
-            return read_trial_records(session, select_trials(study_id, is_open).order_by(TrialRow.position))
+            return read_trial_records(
+                session, select_trials_with_checkpoints(study_id, is_open).order_by(TrialRow.position)
+            )
 
-    def list_open_trial_ids(self, study_id: int) -> Sequence[int]:
+    def list_claimable_trial_ids(self, study_id: int) -> Sequence[int]:
         """The ids of the trials of a study that wait for training or evaluation, by position."""
         is_open = (TrialRow.study_id == study_id, TrialRow.state.in_(_OPEN))
         with self.database.read_session() as session:
@@ -86,17 +90,17 @@ class TrialRepository:
     def load_trials(self, study_id: int, trial_ids: Sequence[int]) -> list[TrialRecord]:
         """Trials of a study, by position."""
         with self.database.read_session() as session:
-            query = select_trials(study_id, TrialRow.id.in_(trial_ids)).order_by(TrialRow.position)
+            query = select_trials_with_checkpoints(study_id, TrialRow.id.in_(trial_ids)).order_by(TrialRow.position)
             return read_trial_records(session, query)
 
     def get_trial(self, trial_id: int) -> TrialRecord:
         """One trial. Raises NoResultFound where there is none."""
         with self.database.read_session() as session:
             study_id = session.get_one(TrialRow, trial_id).study_id
-            (trial,) = read_trial_records(session, select_trials(study_id, TrialRow.id == trial_id))
+            (trial,) = read_trial_records(session, select_trials_with_checkpoints(study_id, TrialRow.id == trial_id))
             return trial
 
-    def list_sampled_trials_by_point(
+    def list_sampled_trials_grouped_by_point(
         self, study_id: int, keys: Sequence[str] | None = None
     ) -> list[list[SampledTrial]]:
         """The trials of every sampled point, points in the order in which they were sampled.
@@ -116,7 +120,7 @@ class TrialRepository:
         )
         with self.database.read_session() as session:
             chosen = () if keys is None else (TrialRow.key.in_(keys),)
-            query = select_trials(study_id, *chosen).add_columns(best_loss)
+            query = select_trials_with_checkpoints(study_id, *chosen).add_columns(best_loss)
             rows = session.execute(query.order_by(TrialRow.position)).all()
             points: dict[tuple[str, str], list[SampledTrial]] = {}
             for row, checkpoint, lowest in rows:

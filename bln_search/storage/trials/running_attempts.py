@@ -28,7 +28,7 @@ class RunningAttempt:
     state: TrialState
 
 
-def lock_running_attempts(session: Session, tokens: Iterable[int]) -> dict[int, RunningAttempt]:
+def lock_still_running_attempts(session: Session, tokens: Iterable[int]) -> dict[int, RunningAttempt]:
     """Those of the attempts that run, by token; their rows are locked until the transaction ends."""
     locked = select(AttemptRow.id, AttemptRow.number, AttemptRow.trial_id).where(
         AttemptRow.id.in_(sorted(set(tokens))), AttemptRow.state == AttemptState.RUNNING
@@ -40,7 +40,7 @@ def lock_running_attempts(session: Session, tokens: Iterable[int]) -> dict[int, 
     return {token: RunningAttempt(token, number, trial, *trials[trial]) for token, number, trial in attempts}
 
 
-def end_attempts(
+def end_attempts_and_count_results_by_study(
     session: Session, ends: Sequence[tuple[RunningAttempt, AttemptEnd]], now: datetime
 ) -> Mapping[int, int]:
     """End attempts, and change the states of their trials.

@@ -11,10 +11,10 @@ from bln_search.core.errors import ModelError
 from bln_search.norms import Normalization
 from bln_search.norms.analytic.layer import NormalizationFromWeights
 from bln_search.norms.no_normalization import NoNormalization
-from bln_search.norms.statistics import mean_centred_and_variance
+from bln_search.norms.statistics import mean_and_centred_and_variance
 
 
-def set_norm_to_preserve_or_shift(
+def set_affine_to_preserve_input_plus_shift(
     layer: Normalization, x: Tensor, shift: Tensor | None, *, preserve_function: bool
 ) -> Tensor:
     """Set γ and β of a layer so that it computes x + shift; return x + shift.
@@ -64,7 +64,7 @@ def _mean_and_deviation_in_training(layer: Normalization, x: Tensor) -> tuple[Te
             "it has a mean and a deviation of each example: set preserve_function to false, or use bn"
         )
     axes = layer.input_axes(x.ndim).batch_reduction_axes
-    mean, _, variance = mean_centred_and_variance(x, axes)
+    mean, _, variance = mean_and_centred_and_variance(x, axes)
     return mean, layer.formula_variant.compute_batch_deviation(variance, prod(x.shape[axis] for axis in axes))
 
 

@@ -13,26 +13,26 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 
 from bln_search.core.errors import ModelError
-from bln_search.models.analytic import build_linear_layer_programs
+from bln_search.models.analytic import build_linear_layer_moment_programs
 from bln_search.models.analytic.graph import LinearOrConvolution
 from bln_search.models.recurrent.layer import RecurrentLayer
 from bln_search.norms import Normalization
 from bln_search.norms.analytic.moments import MeanVariance
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs.sections.initialization import InitializationSpec, ScalingStatistics
-from bln_search.training.initialization.introduction import set_norm_to_preserve_or_shift
+from bln_search.training.initialization.introduction import set_affine_to_preserve_input_plus_shift
 from bln_search.training.initialization.scaling import (
-    AnalyticScaling,
-    MiniBatchScaling,
+    AnalyticScalingRule,
+    MiniBatchScalingRule,
     ScalingRule,
-    reshape_to_units_axis,
+    reshape_to_broadcast_over_output,
 )
 
 _ADVICE = "use the statistics bn, or none"
 _NOT_SCALED = (RecurrentLayer, nn.RNNBase, nn.MultiheadAttention, nn.modules.conv._ConvTransposeNd)
 
 
-def scale_weights_and_introduce_norms(
+def scale_weights_and_set_norm_parameters(
     network: nn.Module,
     inputs: Tensor,
     spec: InitializationSpec,
@@ -79,8 +79,8 @@ def _find_scaling_rule(
                 "linear and convolution layers: use the statistics none"
             )
     if spec.statistics is ScalingStatistics.AP2:
-        return AnalyticScaling(build_linear_layer_programs(network, inputs, input_moments, advice=_ADVICE))
-    return MiniBatchScaling(torch.Generator().manual_seed(seed) if spec.gain == "uniform" else None)
+        return AnalyticScalingRule(build_linear_layer_moment_programs(network, inputs, input_moments, advice=_ADVICE))
+    return MiniBatchScalingRule(torch.Generator().manual_seed(seed) if spec.gain == "uniform" else None)
 
 
 class _InitializationPass:
@@ -124,10 +124,10 @@ class _InitializationPass:
         layer.weight.mul_(factor.view(-1, *[1] * (layer.weight.ndim - 1)))
         if layer.bias is not None:
             layer.bias.sub_(mean).mul_(factor)
-            return (output - reshape_to_units_axis(mean, layer, output.ndim)) * reshape_to_units_axis(
-                factor, layer, output.ndim
-            )
-        scaled = output * reshape_to_units_axis(factor, layer, output.ndim)
+            return (
+                output - reshape_to_broadcast_over_output(mean, layer, output.ndim)
+            ) * reshape_to_broadcast_over_output(factor, layer, output.ndim)
+        scaled = output * reshape_to_broadcast_over_output(factor, layer, output.ndim)
         self.shifts.append((name, scaled, -mean * factor))
         return scaled
 
@@ -140,7 +140,7 @@ class _InitializationPass:
             self._check_called_once(name, layer)
             self._claim_parameters(name, layer)
         try:
-            return set_norm_to_preserve_or_shift(layer, x, shift, preserve_function=self.preserve_function)
+            return set_affine_to_preserve_input_plus_shift(layer, x, shift, preserve_function=self.preserve_function)
         except ModelError as error:
             raise ModelError(f"normalization layer {name} ({layer.method}): {error}") from None
 

@@ -40,7 +40,7 @@ class ScalingRule(Protocol):
         ...
 
 
-class MiniBatchScaling:
+class MiniBatchScalingRule:
     """Mean and deviation over the mini-batch and all positions.
 
     Args:
@@ -62,7 +62,7 @@ class MiniBatchScaling:
         return LayerScaling(mean, torch.sqrt(variance + MINI_BATCH_EPSILON), gain)
 
 
-class AnalyticScaling:
+class AnalyticScalingRule:
     """Mean and deviation computed from the weights.
 
     Args:
@@ -87,7 +87,7 @@ def feature_axis(layer: LinearOrConvolution, ndim: int) -> int:
     return ndim - 1 if isinstance(layer, nn.Linear) else 1
 
 
-def reshape_to_units_axis(value: Tensor, layer: LinearOrConvolution, ndim: int) -> Tensor:
+def reshape_to_broadcast_over_output(value: Tensor, layer: LinearOrConvolution, ndim: int) -> Tensor:
     """Return one value for each unit in the shape that broadcasts against an output of `ndim` dimensions."""
     shape = [1] * ndim
     shape[feature_axis(layer, ndim)] = -1

@@ -47,7 +47,7 @@ _MODELS = frozenset({"allconv", "lenet", "mlp", "resnet8", "resnet20", "resnet56
 _METHODS = frozenset({Method.NONE, Method.BN, Method.LN, Method.BLN, Method.MBN, Method.BRN})
 
 
-def may_fit_with_others(trial: TrialSpec) -> bool:
+def may_be_fused_with_others(trial: TrialSpec) -> bool:
     """Return whether the specification of a trial leaves it open that others are trained with it as one program."""
     return (
         trial.model.name in _MODELS
@@ -62,7 +62,7 @@ def _has_options_of_single_training(spec: TrainingSpec) -> bool:
     return spec.compile or spec.fused_norms or spec.augmentation is not None or spec.precision is TrainingPrecision.BF16
 
 
-def make_stacking_key(run: TrainingRun, trial: TrialSpec) -> Hashable | None:
+def find_stacking_key(run: TrainingRun, trial: TrialSpec) -> Hashable | None:
     """Return what must be equal in runs that `StackedTraining` trains together; None for a run that trains alone.
 
     Runs with a history of training steps (MBN, BRN) need equally many of them. Other runs may be in different epochs.
@@ -82,7 +82,7 @@ def make_stacking_key(run: TrainingRun, trial: TrialSpec) -> Hashable | None:
     )
     if trains_alone or not is_stackable(run.network):
         return None
-    history = [layer.history_numbers_to_store() for layer in run.layers.values() if layer.has_history]
+    history = [layer.list_extra_state_numbers() for layer in run.layers.values() if layer.has_history]
     parameter = next(run.network.parameters())
     return (
         trial.model_dump_json(exclude=_MAY_DIFFER),

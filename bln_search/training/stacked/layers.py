@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 from bln_search.models.residual import ResidualBlock
 from bln_search.norms import Normalization
-from bln_search.norms.network.stacking import stack_layers
-from bln_search.training.stacked.parameters import StackedParameters
+from bln_search.norms.network.stacking import stack_layers_of_networks
+from bln_search.training.stacked.parameters import SharedParameterStack
 
 
 class StackedLinear(nn.Module):
@@ -26,9 +26,9 @@ class StackedLinear(nn.Module):
         parameters: Of all networks.
     """
 
-    def __init__(self, first: nn.Linear, parameters: StackedParameters) -> None:
+    def __init__(self, first: nn.Linear, parameters: SharedParameterStack) -> None:
         super().__init__()
-        self.weight, self.bias = (parameters.find_stacked(value) for value in (first.weight, first.bias))
+        self.weight, self.bias = (parameters.get_stacked_parameter(value) for value in (first.weight, first.bias))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return W_k·x_k + b_k."""
@@ -50,9 +50,9 @@ class StackedConv2d(nn.Module):
         parameters: Of all networks.
     """
 
-    def __init__(self, first: nn.Conv2d, parameters: StackedParameters) -> None:
+    def __init__(self, first: nn.Conv2d, parameters: SharedParameterStack) -> None:
         super().__init__()
-        self.weight, self.bias = (parameters.find_stacked(value) for value in (first.weight, first.bias))
+        self.weight, self.bias = (parameters.get_stacked_parameter(value) for value in (first.weight, first.bias))
         self.stride, self.padding, self.dilation = first.stride, first.padding, first.dilation
         self.groups = parameters.num_networks * first.groups
 
@@ -77,11 +77,13 @@ class StackedNormalization(nn.Module):
         scheduled_values: Values (K,) of attributes of the layer that differ between networks, by name.
     """
 
-    def __init__(self, layers: Sequence[Normalization], parameters: StackedParameters) -> None:
+    def __init__(self, layers: Sequence[Normalization], parameters: SharedParameterStack) -> None:
         super().__init__()
         self.layers = tuple(layers)
         names = ("weight", "bias")
-        self.layer = stack_layers(layers, {name: parameters.find_stacked(getattr(layers[0], name)) for name in names})
+        self.layer = stack_layers_of_networks(
+            layers, {name: parameters.get_stacked_parameter(getattr(layers[0], name)) for name in names}
+        )
         self.scheduled_values: Mapping[str, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:

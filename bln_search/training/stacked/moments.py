@@ -12,7 +12,7 @@ from bln_search.norms.moment_collection import MomentAccumulator
 from bln_search.training.stacked.step_tables import StepTables
 
 
-class LayerRecorder(MomentAccumulator):
+class StepStatisticsRecorder(MomentAccumulator):
     """Keeps the statistics of the present step of one layer, with the networks on axis 1; all batches have one size."""
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class StackedMoments:
     """
 
     def __init__(self, num_layers: int, decay: float | None, tables: StepTables, name: str) -> None:
-        self.recorders = [LayerRecorder() for _ in range(num_layers)]
+        self.recorders = [StepStatisticsRecorder() for _ in range(num_layers)]
         self._keep, self._add = (1.0, 1.0) if decay is None else (decay, 1.0 - decay)
         self._tables, self._factors, self._divisors = tables, f"{name} factors", f"{name} divisors"
         self._accumulators: Sequence[Sequence[MomentAccumulator]] = []

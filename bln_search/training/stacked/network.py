@@ -20,7 +20,7 @@ from bln_search.norms.mbn import MBN
 from bln_search.norms.methods import BLN, BN, LN
 from bln_search.norms.no_normalization import NoNormalization
 from bln_search.training.stacked.layers import StackedConv2d, StackedLinear, StackedNormalization, StackedResidualBlock
-from bln_search.training.stacked.parameters import StackedParameters
+from bln_search.training.stacked.parameters import SharedParameterStack
 
 _WITHOUT_PARAMETERS = (
     nn.AvgPool2d,
@@ -64,7 +64,7 @@ def _is_stackable_module(module: nn.Module) -> bool:
     return type(module) in (nn.Linear, *_METHODS, *_WITHOUT_PARAMETERS, *_CONTAINERS)
 
 
-def stack_networks(networks: Sequence[nn.Module], parameters: StackedParameters) -> nn.Module:
+def stack_networks(networks: Sequence[nn.Module], parameters: SharedParameterStack) -> nn.Module:
     """Return a network that stands for K networks of one structure: inputs (N, K·C, ...), outputs (N, K·classes).
 
     Args:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from bln_search.training.stacked.parameters import StackedParameters
+from bln_search.training.stacked.parameters import SharedParameterStack
 from bln_search.training.stacked.step_tables import StepTables
 
 _RATES, _ROOTS = "learning rates", "roots of bias corrections"
@@ -29,12 +29,12 @@ class StackedOptimizer(ABC):
     """Names of the tensors that torch's optimizer keeps for each parameter."""
 
     def __init__(
-        self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters, tables: StepTables
+        self, optimizers: Sequence[torch.optim.Optimizer], parameters: SharedParameterStack, tables: StepTables
     ) -> None:
         self._optimizers, self._parameters, self._tables = optimizers, parameters, tables
         self._state = {name: torch.zeros_like(parameters.values) for name in self.state_names}
         for name, tensor in self._state.items():
-            for index, parameter, view in parameters.iter_views(tensor):
+            for index, parameter, view in parameters.iter_tensor_parts_by_parameter(tensor):
                 state = optimizers[index].state[parameter]
                 if state.get(name) is not None:
                     view.copy_(state[name])
@@ -87,7 +87,7 @@ class StackedAdam(StackedOptimizer):
     state_names = ("exp_avg", "exp_avg_sq")
 
     def __init__(
-        self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters, tables: StepTables
+        self, optimizers: Sequence[torch.optim.Optimizer], parameters: SharedParameterStack, tables: StepTables
     ) -> None:
         super().__init__(optimizers, parameters, tables)
         self._epsilons = self._option("eps")
@@ -131,7 +131,7 @@ class StackedSGD(StackedOptimizer):
     state_names = ("momentum_buffer",)
 
     def __init__(
-        self, optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters, tables: StepTables
+        self, optimizers: Sequence[torch.optim.Optimizer], parameters: SharedParameterStack, tables: StepTables
     ) -> None:
         super().__init__(optimizers, parameters, tables)
         self._momenta = self._option("momentum")
@@ -151,7 +151,7 @@ class StackedSGD(StackedOptimizer):
 
 
 def stack_optimizers(
-    optimizers: Sequence[torch.optim.Optimizer], parameters: StackedParameters, tables: StepTables
+    optimizers: Sequence[torch.optim.Optimizer], parameters: SharedParameterStack, tables: StepTables
 ) -> StackedOptimizer:
     """Return an optimizer for all networks. optimizers: all `torch.optim.Adam`, or all `torch.optim.SGD`."""
     kind = StackedAdam if isinstance(optimizers[0], torch.optim.Adam) else StackedSGD

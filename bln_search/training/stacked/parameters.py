@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 
-class StackedParameters:
+class SharedParameterStack:
     """The parameters of K networks of one structure, P numbers each, as one tensor (K, P).
 
     The parameters of the networks become views of it: what is trained here is trained in them.
@@ -39,7 +39,7 @@ class StackedParameters:
         """K."""
         return len(self.values)
 
-    def find_stacked(self, parameter: Tensor | None) -> nn.Parameter | None:
+    def get_stacked_parameter(self, parameter: Tensor | None) -> nn.Parameter | None:
         """Return the parameters (K, ...) of all networks, by that of the first network; None for None."""
         return None if parameter is None else self._stacked[parameter]
 
@@ -48,7 +48,7 @@ class StackedParameters:
         gradients = torch.autograd.grad(loss, list(self._stacked.values()))
         return torch.cat([gradient.flatten(1) for gradient in gradients], 1)
 
-    def iter_views(self, tensor: Tensor) -> Iterator[tuple[int, nn.Parameter, Tensor]]:
+    def iter_tensor_parts_by_parameter(self, tensor: Tensor) -> Iterator[tuple[int, nn.Parameter, Tensor]]:
         """Yield the number of a network, a parameter of it, and its part of a tensor (K, P)."""
         for number, (row, parameters) in enumerate(zip(tensor, self._parameters, strict=True)):
             parts = row.split([parameter.numel() for parameter in parameters])

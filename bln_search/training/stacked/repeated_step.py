@@ -10,7 +10,7 @@ _WARM_UP = 3
 """Steps before the recording, in which libraries choose their kernels and allocate memory."""
 
 
-class RepeatedStep:
+class StepRunner:
     """A step that Python takes each time."""
 
     def repeat(self, take_step: Callable[[], None], steps: int) -> None:
@@ -19,7 +19,7 @@ class RepeatedStep:
             take_step()
 
 
-class RecordedStep(RepeatedStep):
+class CudaGraphStepRunner(StepRunner):
     """A step that is recorded as a CUDA graph after a few steps: then one launch takes a step.
 
     Args:

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.norms.moment_collection import MomentAccumulator
-from bln_search.norms.network.layers import set_history_recording
+from bln_search.norms.network.layers import use_history_recording
 from bln_search.norms.network.stacking import copy_history_to_layers
 from bln_search.training.loop import TrainingRun
 from bln_search.training.running_mean import RecencyWeightedMean
@@ -19,15 +19,15 @@ from bln_search.training.stacked.layers import StackedNormalization
 from bln_search.training.stacked.moments import StackedMoments
 from bln_search.training.stacked.network import stack_networks
 from bln_search.training.stacked.optimizers import stack_optimizers
-from bln_search.training.stacked.parameters import StackedParameters
-from bln_search.training.stacked.repeated_step import RecordedStep, RepeatedStep
+from bln_search.training.stacked.parameters import SharedParameterStack
+from bln_search.training.stacked.repeated_step import CudaGraphStepRunner, StepRunner
 from bln_search.training.stacked.step_tables import StepTables
 from bln_search.training.step_precision import use_training_precision
 
 _ORDER = "order of examples"
 
 
-def can_record_steps(run: TrainingRun) -> bool:
+def can_capture_steps_as_cuda_graph(run: TrainingRun) -> bool:
     """Return whether a step can be recorded as a CUDA graph: on a GPU, in methods without a memory or averages."""
     has_history = any(layer.has_history for layer in run.layers.values())
     return run.progress.total_loss.device.type == "cuda" and not has_history
@@ -41,8 +41,8 @@ class StackedTraining:
     saved, and go on alone.
 
     Args:
-        runs: `make_stacking_key` is the same for all of them.
-        records_steps: Record a step as a CUDA graph and run it again for the others, if `can_record_steps`.
+        runs: `find_stacking_key` is the same for all of them.
+        records_steps: Record a step as a CUDA graph that is run for the others, if `can_capture_steps_as_cuda_graph`.
     """
 
     def __init__(self, runs: Sequence[TrainingRun], *, records_steps: bool = False) -> None:
@@ -51,7 +51,7 @@ class StackedTraining:
         networks = [run.network for run in self.runs]
         self._spec, self._arm, self._device = first.spec, first.arm, first.progress.total_loss.device
         self._tables = StepTables(self._device)
-        self._parameters = StackedParameters(networks)
+        self._parameters = SharedParameterStack(networks)
         self._optimizer = stack_optimizers([run.optimizer for run in self.runs], self._parameters, self._tables)
         self._network = stack_networks(networks, self._parameters)
         self._norms = [module for module in self._network.modules() if isinstance(module, StackedNormalization)]
@@ -66,23 +66,23 @@ class StackedTraining:
         self._started_at = 0.0
         self._total_loss, self._num_correct = (torch.zeros(len(self.runs), device=self._device) for _ in range(2))
         self._running_loss = None if first.running_loss is None else RecencyWeightedMean(first.steps)
-        is_recorded = records_steps and can_record_steps(first)
-        self._step = RecordedStep(self._device) if is_recorded else RepeatedStep()
+        is_recorded = records_steps and can_capture_steps_as_cuda_graph(first)
+        self._step = CudaGraphStepRunner(self._device) if is_recorded else StepRunner()
 
     def train_epoch(self) -> None:
         """Train all steps of the present epoch of each run. The runs then go on with the end of this epoch."""
-        self.take_steps()
+        self.take_all_steps_of_epoch()
         self.end_epoch()
 
-    def take_steps(self) -> None:
+    def take_all_steps_of_epoch(self) -> None:
         """Take all steps of the present epoch; `end_epoch` follows."""
         self._started_at = time.perf_counter()
         self._begin_epoch()
         with use_training_precision(self._spec.precision):
             self._step.repeat(self._take_step, self.runs[0].steps)
 
-    def save_runs(self) -> Callable[[], None]:
-        """Return a function that undoes `take_steps` after an error; the runs can then train the epoch otherwise."""
+    def snapshot_runs_for_undo(self) -> Callable[[], None]:
+        """Return a function that undoes `take_all_steps_of_epoch` after an error; the runs can then train it otherwise."""
         values = self._parameters.values.clone()
         optimizer_state = self._optimizer.copy_state()
         generators = [run.generator.get_state() for run in self.runs]
@@ -132,7 +132,7 @@ class StackedTraining:
         for norm in self._norms:
             norm.scheduled_values = {name: self._tables.read(name) for name in self._arm.layer_attribute_schedules}
         x, y = self._read_mini_batches()
-        with set_history_recording([norm.layer for norm in self._norms], not self._arm.double_forward):
+        with use_history_recording([norm.layer for norm in self._norms], not self._arm.double_forward):
             outputs = self._network(x).view(*y.shape, -1)
         losses = F.cross_entropy(outputs.flatten(0, 1), y.flatten(), reduction="none").view_as(y).mean(0)
         self._optimizer.take_step(self._parameters.compute_gradients(losses.sum()))

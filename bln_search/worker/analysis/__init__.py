@@ -1,17 +1,17 @@
 """Analyses a complete study where SciPy and the networks are available, and stores the result for all readers."""
 
-from bln_search.worker.analysis.comparison import find_comparison_of_best_rows
+from bln_search.worker.analysis.comparison import compare_best_ranked_rows
 from bln_search.worker.analysis.study_analysis import (
     AnalysisLayerSearchOptions,
-    LayerSearchOutcome,
-    compute_analysis,
+    LayerSearchStatus,
+    compute_and_store_analysis,
     get_or_compute_analysis,
 )
 
 __all__ = [
     "AnalysisLayerSearchOptions",
-    "LayerSearchOutcome",
-    "compute_analysis",
-    "find_comparison_of_best_rows",
+    "LayerSearchStatus",
+    "compare_best_ranked_rows",
+    "compute_and_store_analysis",
     "get_or_compute_analysis",
 ]

@@ -20,7 +20,7 @@ _MAX_LOSSES = 32_000_000
 """Largest number of losses (rows × seeds × examples) in one comparison."""
 
 
-def find_comparison_of_best_rows(
+def compare_best_ranked_rows(
     results: ResultRepository,
     records: Sequence[EvaluationRecord],
     board: Leaderboard,
@@ -46,7 +46,7 @@ def find_comparison_of_best_rows(
     seeds = sorted(first)
     examples = first[seeds[0]].evaluation.n
     max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * examples))
-    rows = [row for row in select_compared_rows(ranked, max_rows) if sorted(by_row[row]) == seeds]
+    rows = [row for row in select_top_rows_and_best_unnormalized(ranked, max_rows) if sorted(by_row[row]) == seeds]
     if len(rows) < 2:
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
     table = _load_outcome_table(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
@@ -57,7 +57,7 @@ def find_comparison_of_best_rows(
     return compare_all_pairs_of_rows(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
 
 
-def select_compared_rows(ranked: Sequence[RowKey], count: int) -> list[RowKey]:
+def select_top_rows_and_best_unnormalized(ranked: Sequence[RowKey], count: int) -> list[RowKey]:
     """The first `count` rows; the last of them is the best row without normalization if that ranks below."""
     first = list(ranked[:count])
     plain = next((row for row in ranked if row.configuration == WITHOUT_NORMALIZATION), None)

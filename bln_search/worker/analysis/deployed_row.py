@@ -7,7 +7,7 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.specs.study import StudySpec
 
 
-def find_deployed_row(study: StudySpec, comparison: Comparison) -> RowKey | None:
+def find_deployed_row_of_external_study(study: StudySpec, comparison: Comparison) -> RowKey | None:
     """The compared row of lowest loss that is the deployed one, at any mini-batch size; None where there is none."""
     deployed = None if study.external is None else study.external.deployed
     if deployed is None:

@@ -7,9 +7,9 @@ from bln_search.core.enums import Split
 from bln_search.core.records import CheckpointRecord
 from bln_search.evaluation.latency import RowLatency, measure_latency_per_row
 from bln_search.evaluation.split_evaluation import find_undefined_reason
-from bln_search.execution.device_process import call_in_device_process
+from bln_search.execution.device_process import call_in_own_process_if_gpu
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.ranking.analysis import MeasuredLatency
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.specs.trial import TrialSpec
@@ -32,10 +32,10 @@ def measure_latencies_of_recommended_network(
     Raises:
         DataError: the checkpoint or the data are not on this machine.
     """
-    trained = ledger.trials.list_finished_trials(study_id, recommendation.arm, recommendation.point)
+    trained = ledger.trials.list_finished_full_trials(study_id, recommendation.arm, recommendation.point)
     if not trained:
         return ()
-    latencies = call_in_device_process(
+    latencies = call_in_own_process_if_gpu(
         _measure_network_latencies,
         environment,
         trained[0].spec,
@@ -61,7 +61,7 @@ def _measure_network_latencies(
     environment: ExecutionEnvironment, trial: TrialSpec, checkpoint: CheckpointRecord, estimate: str | None
 ) -> list[RowLatency]:
     """Latencies of the rows of a trial that read this estimate or none."""
-    with load_trained_network(trial, checkpoint, environment) as loaded:
+    with use_trained_network(trial, checkpoint, environment) as loaded:
         label = estimate or trial.population_estimates[0]
         rows = [
             row

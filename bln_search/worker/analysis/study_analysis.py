@@ -9,27 +9,27 @@ from dataclasses import dataclass, replace
 from bln_search.core.enums import ProbeKind
 from bln_search.core.records import RowKey
 from bln_search.core.states import StudyState
-from bln_search.execution.devices import choose_first_device
+from bln_search.execution.devices import choose_first_device_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
 from bln_search.ranking.selection.selected_row import find_selected_row_performance
 from bln_search.ranking.study_effects import (
-    compute_effects_by_setting,
+    compute_effects_of_each_setting,
     compute_variance_shares,
     group_values_by_split_and_metric,
 )
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis.baseline_check import find_arms_not_beating_class_prior
-from bln_search.worker.analysis.comparison import find_comparison_of_best_rows
-from bln_search.worker.analysis.deployed_row import find_deployed_row
+from bln_search.worker.analysis.comparison import compare_best_ranked_rows
+from bln_search.worker.analysis.deployed_row import find_deployed_row_of_external_study
 from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies_of_recommended_network
-from bln_search.worker.analysis.layer_results import list_layer_results
+from bln_search.worker.analysis.layer_results import compute_per_layer_results_of_study
 from bln_search.worker.layer_search import search_layers_of_study
 
 _log = logging.getLogger(__name__)
@@ -51,7 +51,7 @@ class AnalysisLayerSearchOptions:
 
 
 @dataclass(frozen=True)
-class LayerSearchOutcome:
+class LayerSearchStatus:
     """The outcome of a per-layer search. failure_reason: why networks were not searched; None where all were."""
 
     failure_reason: str | None = None
@@ -60,19 +60,19 @@ class LayerSearchOutcome:
 def get_or_compute_analysis(
     ledger: Ledger, study_id: int, environment: ExecutionEnvironment, options: AnalysisLayerSearchOptions | None = None
 ) -> Analysis:
-    """The analysis of the study's present results; computed and stored where there is none. See `compute_analysis`."""
+    """The analysis of the present results; where there is none, that of `compute_and_store_analysis`."""
     stored = ledger.analyses.find_current_analysis(study_id)
-    return stored.analysis if stored is not None else compute_analysis(ledger, study_id, environment, options)
+    return stored.analysis if stored is not None else compute_and_store_analysis(ledger, study_id, environment, options)
 
 
-def compute_analysis(
+def compute_and_store_analysis(
     ledger: Ledger,
     study_id: int,
     environment: ExecutionEnvironment | None,
     options: AnalysisLayerSearchOptions | None = None,
     *,
     save: bool = True,
-    layer_search: LayerSearchOutcome | None = None,
+    layer_search: LayerSearchStatus | None = None,
 ) -> Analysis:
     """Compute the analysis of a study's present results, and store it where the study is complete.
 
@@ -97,7 +97,7 @@ def compute_analysis(
     analysis = Analysis()
     with capture_failure(study_id, "analysed") as failure:
         if environment is not None:
-            environment = replace(environment, device=choose_first_device(environment.device))
+            environment = replace(environment, device=choose_first_device_name(environment.device))
             layer_search = _search_layers_if_requested(
                 ledger, study, environment, options or AnalysisLayerSearchOptions()
             )
@@ -113,11 +113,11 @@ def compute_analysis(
 
 def _search_layers_if_requested(
     ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment, options: AnalysisLayerSearchOptions
-) -> LayerSearchOutcome:
+) -> LayerSearchStatus:
     """Search per-layer configurations where a complete study asks for it."""
     layers = study.spec.layers
     if layers is None or study.state is not StudyState.COMPLETE:
-        return LayerSearchOutcome()
+        return LayerSearchStatus()
     with capture_failure(study.id, "searched for per-layer configurations") as failure:
         search_layers_of_study(
             ledger,
@@ -128,18 +128,18 @@ def _search_layers_if_requested(
             max_workers=options.max_workers,
             should_stop=options.should_stop,
         )
-    return LayerSearchOutcome(failure.reason)
+    return LayerSearchStatus(failure.reason)
 
 
 def _analyze_without_layer_search(
     ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment | None
 ) -> Analysis:
     records = ledger.results.list_clean_evaluations(study.id)
-    board = rank_evaluations(
+    board = build_leaderboard_from_evaluations(
         (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
     )
-    comparison, reason = find_comparison_of_best_rows(ledger.results, records, board)
-    layers = list_layer_results(ledger, study.id)
+    comparison, reason = compare_best_ranked_rows(ledger.results, records, board)
+    layers = compute_per_layer_results_of_study(ledger, study.id)
     stored = ledger.analyses.find_current_analysis(study.id) if environment is None else None
     earlier = Analysis() if stored is None else stored.analysis
     baseline_check = (
@@ -160,7 +160,7 @@ def _analyze_without_layer_search(
         comparison,
         _group_probe_losses_by_batch_size(probes),
         per_slot=study.spec.has_populations_per_slot,
-        current=find_deployed_row(study.spec, comparison),
+        current=find_deployed_row_of_external_study(study.spec, comparison),
     )
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = group_values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
@@ -172,7 +172,7 @@ def _analyze_without_layer_search(
         selection=find_selected_row_performance(board),
         recommendation=recommendation,
         no_better_than_class_prior=baseline_check,
-        effects=compute_effects_by_setting(values),
+        effects=compute_effects_of_each_setting(values),
         shares=compute_variance_shares(values),
         latencies=latency_source.latencies,
         device=latency_source.device,

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from bln_search.api import TrainedRow, export_trained_row
-from bln_search.core.enums import ArchiveFormat, ExportStep
+from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.errors import CheckpointStoreError, ExportError
 from bln_search.core.exports import ARCHIVE_SUFFIX, StoredArchive
 from bln_search.core.files.atomic import compute_file_sha256
@@ -43,7 +43,7 @@ class ArchiveTask:
     """
 
     row: TrainedRow
-    format: ArchiveFormat
+    format: ArchiveContents
     environment: ExecutionEnvironment
     folder: str
     scratch: Path

@@ -42,7 +42,7 @@ _EXPIRY_INTERVAL = 60.0
 
 
 @dataclass(frozen=True)
-class ArchiveLimits:
+class ArchiveRetentionLimits:
     """How long an archive is kept, and how many bytes all archives may have together."""
 
     keep: timedelta
@@ -63,7 +63,7 @@ class ExportBuilder:
         self,
         ledger: Ledger,
         environment: ExecutionEnvironment,
-        limits: ArchiveLimits,
+        limits: ArchiveRetentionLimits,
         find_disk_problem: Callable[[], str | None] = lambda: None,
     ) -> None:
         self.ledger, self.environment, self.limits = ledger, environment, limits

@@ -19,7 +19,7 @@ from bln_search.core.enums import ExportStep
 from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
-    DataUnavailableError,
+    DataUnavailableOnMachineError,
     MissingPackageError,
     StorageFullError,
 )
@@ -29,7 +29,7 @@ from bln_search.worker.exports.archive import ArchiveTask, build_archive
 _log = logging.getLogger(__name__)
 _PROGRAM = "from bln_search.worker.exports.process import main; main()"
 _MACHINE_FAULTS = (
-    *(DataUnavailableError, CheckpointStoreError, StorageFullError, MissingPackageError),
+    *(DataUnavailableOnMachineError, CheckpointStoreError, StorageFullError, MissingPackageError),
     *(OSError, MemoryError),
 )
 """Errors that another machine, or a later attempt, may not have."""

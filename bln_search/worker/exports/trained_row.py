@@ -38,7 +38,7 @@ def load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, tr
 def load_requested_row(ledger: Ledger, record: ExportRecord) -> TrainedRow:
     """The network of an export. Raises ExportError if the row or the network is gone, UnknownStudyError."""
     study = ledger.studies.get(record.study_id)
-    board = ledger.results.rank_study(study.id, study.spec)
+    board = ledger.results.rank_rows_of_study(study.id, study.spec)
     row = next((row for row in board.rows if row.key == record.key.row), None)
     if row is None:
         raise ExportError(f"the leaderboard has no row {record.key.row.arm_configuration_and_estimate_label} any more")

@@ -75,7 +75,7 @@ _MAX_LENGTH = 200
 """Characters of a value in the form; users edit longer ones in the YAML text."""
 
 
-def parse_form_fields(text: str) -> dict[str, str | list[str]]:
+def read_form_values_from_yaml(text: str) -> dict[str, str | list[str]]:
     """Return the fields of a study's YAML text: empty for missing values, no fields if it cannot be parsed."""
     try:
         _, study = parse_yaml_nodes_and_values(text)

@@ -20,17 +20,17 @@ from bln_search.specs.load import parse_study
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import (
     render_study_yaml,
+    render_study_yaml_of_fine_tuned_arm,
     render_study_yaml_with_added_seeds,
-    render_study_yaml_with_fine_tuning,
 )
 from bln_search.storage.tokens import Bearer
-from service.admission import plan_study_within_limits
+from service.admission import check_limits_and_compute_study_size
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
-from service.pages.editor.form import FIELDS, parse_form_fields, set_field_in_yaml
+from service.pages.editor.form import FIELDS, read_form_values_from_yaml, set_field_in_yaml
 from service.pages.rendering.templates import render_fragment_text, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
-from service.plan_estimate import add_estimates_to_plan
+from service.plan_estimate import make_plan_with_estimates
 from service.schemas.studies import PlanOut
 from service.security import ReadableStudy, Reader, StudyAccess, Writer
 
@@ -85,7 +85,7 @@ class CheckedDraft(BaseModel):
 @router.get("/new")
 def new_study_page(request: Request, context: ContextDep, writer: Writer, file: str = _DEFAULT_FILE) -> HTMLResponse:
     """The editor with the study of a file."""
-    files = list_offered_study_files(context.settings)
+    files = get_offered_study_files_by_name(context.settings)
     text = files[file].read_text(encoding="utf-8") if file in files else _MINIMAL_STUDY
     return _render_editor_page(request, context, writer, text, file)
 
@@ -118,7 +118,7 @@ def fine_tune_page(
         code = InferenceConfiguration(configuration)
     except ValueError as error:
         raise ProblemException(404, "not-found", str(error)) from None
-    text = render_study_yaml_with_fine_tuning(_get_trained_study_spec(study, context), arm, code)
+    text = render_study_yaml_of_fine_tuned_arm(_get_trained_study_spec(study, context), arm, code)
     return _render_editor_page(request, context, writer, text, "")
 
 
@@ -153,7 +153,7 @@ def _render_editor_page(request: Request, context: AppContext, writer: Bearer, t
         request,
         "new.html",
         viewer=make_viewer_variables(writer),
-        files=sorted(list_offered_study_files(context.settings)),
+        files=sorted(get_offered_study_files_by_name(context.settings)),
         file=file,
         text=text,
         fields=FIELDS,
@@ -174,10 +174,12 @@ _MINIMAL_STUDY = "name: my-study\ndata:\n  name: digits\nmodel:\n  name: mlp\nar
 def check_and_plan_draft(draft: StudyDraft, context: ContextDep, _reader: Reader) -> CheckedDraft:
     """The plan of a draft, or its errors with their lines. Nothing is stored."""
     text = draft.text if draft.field is None else set_field_in_yaml(draft.text, draft.field, draft.value)
-    fields = parse_form_fields(text)
+    fields = read_form_values_from_yaml(text)
     try:
         study = parse_study(text)
-        plan = add_estimates_to_plan(study, plan_study_within_limits(study, context.settings), context.ledger)
+        plan = make_plan_with_estimates(
+            study, check_limits_and_compute_study_size(study, context.settings), context.ledger
+        )
     except SpecError as error:
         errors = [_make_draft_problem(problem) for problem in error.problems]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
@@ -203,7 +205,7 @@ def _find_line_of_pointer(text: str, pointer: str) -> int:
     return next((number for number, line in enumerate(lines, start=1) if line.startswith(f"{key}:")), 0)
 
 
-def list_offered_study_files(settings: Settings) -> dict[str, Path]:
+def get_offered_study_files_by_name(settings: Settings) -> dict[str, Path]:
     """Return the study files that the editor offers, by name."""
-    folder = settings.studies_folder
+    folder = settings.study_files_folder
     return {} if folder is None else {file.stem: file for file in sorted(folder.glob("*.yaml"))}

@@ -1,5 +1,9 @@
 """The leaderboard page; its rows are also shown by other pages."""
 
-from service.pages.leaderboard.rows import DisplayRow, decimals_by_metric, make_display_row
+from service.pages.leaderboard.rows import (
+    RowWithConfidenceIntervals,
+    decimals_by_metric,
+    make_row_with_confidence_intervals,
+)
 
-__all__ = ["DisplayRow", "decimals_by_metric", "make_display_row"]
+__all__ = ["RowWithConfidenceIntervals", "decimals_by_metric", "make_row_with_confidence_intervals"]

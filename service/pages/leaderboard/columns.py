@@ -10,7 +10,7 @@ from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.leaderboard_columns import GAP, METRICS, MetricColumn
-from service.pages.leaderboard.rows import list_shown_metrics, metric_sort_key
+from service.pages.leaderboard.rows import list_shown_metrics, metric_sort_parameter
 
 PARAMETER = "parameter:"
 """Prefix of the key of a column with a parameter of the search space."""
@@ -121,13 +121,13 @@ def _interval_and_metric_columns(board: Leaderboard, loss: str) -> list[Leaderbo
     few = len(board.condition_names) <= _MAX_CONDITIONS_AT_FIRST
     metrics = [
         LeaderboardColumn(
-            metric_sort_key(metric),
+            metric_sort_parameter(metric),
             f"{metric.split.value.capitalize()} {metric.metric_label}{_PER_CENT if metric.metric == 'accuracy' else ''}"
             if not metric.condition
             else metric.heading.replace(" %", _PER_CENT),
             {GAP: _GAP_EXPLANATION, METRICS[0]: loss}.get(metric.metric, metric.legend) or None,
             is_number=True,
-            sort=metric_sort_key(metric),
+            sort=metric_sort_parameter(metric),
             at_first=not metric.condition or few or metric.condition in SUMMARIES,
             term=_metric_glossary_anchor(metric),
             condition=metric.condition_label,

@@ -32,16 +32,16 @@ from service.pages.leaderboard.interval_plot import IntervalScale, find_interval
 from service.pages.leaderboard.paging import make_paging
 from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, parse_leaderboard_query
 from service.pages.leaderboard.rows import (
-    DisplayRow,
+    RowWithConfidenceIntervals,
     decimals_by_metric,
     format_row_key,
-    make_display_row,
+    make_row_with_confidence_intervals,
     significantly_worse_row_keys,
 )
 from service.pages.rendering.templates import render_fragment_response, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
-from service.results.equal_rows import DistinctRows, EqualRowsGroup, join_equal_rows
+from service.results.equal_rows import DistinctRows, EqualRowsGroup, make_distinct_rows
 from service.results.leaderboard_filters import filter_and_sort_rows
 from service.security import ReadableStudy, StudyAccess
 
@@ -65,7 +65,7 @@ class LeaderboardTableRow:
         pinned: Where else the row is, if it is shown above the others; empty for a row at its place.
     """
 
-    shown: DisplayRow
+    shown: RowWithConfidenceIntervals
     key: str
     batch_sizes: tuple[int, ...]
     recommended: bool
@@ -98,8 +98,10 @@ class _LeaderboardTable:
             filtered: The rows of all pages, which match the filter.
         """
         recommended = self._find_recommended_group()
-        shown = [(group, self._make_display_row(group.row)) for group in groups]
-        first = None if recommended is None else (recommended, self._make_display_row(recommended.row))
+        shown = [(group, self._make_row_with_confidence_intervals(group.row)) for group in groups]
+        first = (
+            None if recommended is None else (recommended, self._make_row_with_confidence_intervals(recommended.row))
+        )
         best = self._board.leaderboard.best_row
         reference = None if best is None else best.metrics[self._board.leaderboard.ranked_on].loss.mean
         everything = [*shown, *([] if first is None else [first])]
@@ -120,11 +122,11 @@ class _LeaderboardTable:
         equal = _join_equal_rows(self._board, rows, collapse=True)
         return next((group for group in equal.list_groups() if key is not None and group.contains(key)), None)
 
-    def _make_display_row(self, row: LeaderboardRow) -> DisplayRow:
-        return make_display_row(row, self._board, self.groups)
+    def _make_row_with_confidence_intervals(self, row: LeaderboardRow) -> RowWithConfidenceIntervals:
+        return make_row_with_confidence_intervals(row, self._board, self.groups)
 
     def _make_table_row(
-        self, group: EqualRowsGroup, shown: DisplayRow, scale: IntervalScale | None
+        self, group: EqualRowsGroup, shown: RowWithConfidenceIntervals, scale: IntervalScale | None
     ) -> LeaderboardTableRow:
         row = group.row
         return LeaderboardTableRow(
@@ -135,7 +137,7 @@ class _LeaderboardTable:
             worse=row.key in self._worse,
             parameters={
                 name: format_parameter_value_short(value, row.point_digits)
-                for name, value in self._board.parameters_by_point(row.point).items()
+                for name, value in self._board.point_parameter_parser(row.point).items()
             },
             picture=render_interval_svg(shown.figures[self._loss], scale),
         )
@@ -156,7 +158,7 @@ def _shows_intervals(rows: Sequence[LeaderboardTableRow], columns: Sequence[Lead
 
 def _join_equal_rows(board: CachedLeaderboard, rows: Sequence[LeaderboardRow], *, collapse: bool) -> DistinctRows:
     per_slot = board.spec.has_populations_per_slot
-    return join_equal_rows(rows, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
+    return make_distinct_rows(rows, board.leaderboard.ranked_on, collapse=collapse, per_slot=per_slot)
 
 
 @router.get("/leaderboard")

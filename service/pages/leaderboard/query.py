@@ -73,7 +73,7 @@ class LeaderboardQuery:
         """Return the link with some parameters changed; the page is the first unless it is named."""
         return url_with_query(path, **{**self.non_default_parameters, **changes})
 
-    def rest_link(self, path: str) -> str:
+    def rest_api_url(self, path: str) -> str:
         """Return the link of the same rows over REST."""
         names = {"columns", "row", "collapse"}
         query = {name: value for name, value in self.non_default_parameters.items() if name not in names}

@@ -17,7 +17,7 @@ from service.caching.leaderboard_cache import CachedLeaderboard
 
 
 @dataclass(frozen=True)
-class DisplayRow:
+class RowWithConfidenceIntervals:
     """A row of the leaderboard with the confidence interval of each mean.
 
     Attributes:
@@ -40,12 +40,14 @@ def list_shown_metrics(board: Leaderboard) -> list[MetricColumn]:
     return list_metric_columns(board, condition_splits=(board.ranked_on,))
 
 
-def metric_sort_key(column: MetricColumn) -> str:
+def metric_sort_parameter(column: MetricColumn) -> str:
     """The value of `sort` for a metric."""
     return f"{column.split}_{column.metric}" + (f":{column.condition}" if column.condition else "")
 
 
-def make_display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[RowKey, ComparedRow]) -> DisplayRow:
+def make_row_with_confidence_intervals(
+    row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[RowKey, ComparedRow]
+) -> RowWithConfidenceIntervals:
     """Return a row for the template.
 
     Args:
@@ -54,22 +56,22 @@ def make_display_row(row: LeaderboardRow, board: CachedLeaderboard, groups: Mapp
         groups: The compared rows; empty before the study is complete.
     """
     figures = {
-        metric_sort_key(column): confidence_interval_over_seeds(column.value_of_row(row), row.seeds)
+        metric_sort_parameter(column): confidence_interval_over_seeds(column.value_of_row(row), row.seeds)
         for column in list_shown_metrics(board.leaderboard)
     }
     if groups:
         compared = groups.get(row.key)
-        return DisplayRow(row, compared is not None and compared.in_top_group, None, figures, compared)
+        return RowWithConfidenceIntervals(row, compared is not None and compared.in_top_group, None, figures, compared)
     p = (board.top_group_p_values or {}).get(row.key) if row.rank is not None else None
-    return DisplayRow(row, p is not None, p, figures)
+    return RowWithConfidenceIntervals(row, p is not None, p, figures)
 
 
-def decimals_by_metric(rows: Iterable[DisplayRow], board: Leaderboard) -> dict[str, int]:
+def decimals_by_metric(rows: Iterable[RowWithConfidenceIntervals], board: Leaderboard) -> dict[str, int]:
     """Decimals of the values of each metric in a table of rows, by the sort key of its column."""
     listed = list(rows)
     return {
-        metric_sort_key(column): common_decimals(
-            (row.figures[metric_sort_key(column)] for row in listed), column.metric
+        metric_sort_parameter(column): common_decimals(
+            (row.figures[metric_sort_parameter(column)] for row in listed), column.metric
         )
         for column in list_shown_metrics(board)
     }

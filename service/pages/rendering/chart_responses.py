@@ -14,7 +14,7 @@ _DIGITS = 7
 """Significant digits of the numbers of a figure. The data of a chart as CSV have all digits."""
 
 
-def make_figure_response(chart: Chart | None, requirement: str) -> JSONResponse:
+def make_figure_or_reason_response(chart: Chart | None, requirement: str) -> JSONResponse:
     """Return the Plotly figure of a chart, or what is missing if there is no chart."""
     if chart is None:
         return JSONResponse({"figure": None, "about": f"Nothing to show: {requirement}."})

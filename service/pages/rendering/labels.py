@@ -55,7 +55,7 @@ def format_time(at: datetime) -> str:
     return f"{at:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def switch_labels(configuration: InferenceConfiguration) -> list[tuple[str, str, str]]:
+def list_switch_codes_and_descriptions(configuration: InferenceConfiguration) -> list[tuple[str, str, str]]:
     """Return code, style and description of each of the four statistics."""
     return [
         (source.value, source.css_name, f"{statistic.label}: {source.label}")

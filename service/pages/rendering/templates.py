@@ -29,7 +29,7 @@ from service.pages.rendering.assets import assets_version
 from service.pages.rendering.documentation import find_documentation_folder
 from service.pages.rendering.markdown import render_markdown
 from service.pages.rendering.plotly_script import get_plotly_script_version
-from service.pages.study_actions import ACTION_LABELS, list_allowed_actions
+from service.pages.study_actions import ACTION_LABELS, list_actions_allowed_by_state
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
 CHART_HEADERS = {
@@ -59,7 +59,7 @@ def get_template_environment() -> Environment:
         "duration": labels.format_duration,
         "minus_signs": labels.minus_signs,
         "bytes": labels.format_bytes,
-        "switches": labels.switch_labels,
+        "switches": labels.list_switch_codes_and_descriptions,
         "parameters": format_encoded_point,
         "point": format_point,
         "group_mark": format_group_letters,
@@ -77,7 +77,7 @@ def get_template_environment() -> Environment:
         "marks": labels.STATE_SYMBOLS,
         "address": url_with_query,
         "action_labels": ACTION_LABELS,
-        "allowed_actions": list_allowed_actions,
+        "allowed_actions": list_actions_allowed_by_state,
         "tag_pattern": TAG_PATTERN,
         "tag_rule": TAG_RULE,
         "has_documentation": find_documentation_folder() is not None,

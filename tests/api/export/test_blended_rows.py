@@ -14,7 +14,7 @@ from bln_search.api import export_trained_row
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.checkpoints import FolderStore
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from tests.api.export.forms import forms_of
 from tests.api.trained import DIGITS, row_of, train
 
@@ -46,7 +46,7 @@ def test_every_form_has_the_weight_at_every_size(trained, weight, tmp_path):
     assert not description.folded
     assert parity.largest_difference <= 1e-5
     loaded, forms = bln_search.load(tmp_path / "out"), forms_of(tmp_path / "out")
-    assert {layer.blend for layer in find_norms(loaded).values()} == {WEIGHTS[weight]}
+    assert {layer.blend for layer in get_norms_by_name(loaded).values()} == {WEIGHTS[weight]}
     for size in (1, 7, 25):
         x = torch.from_numpy(DIGITS.train_inputs[:size]).float()
         with torch.no_grad():

@@ -15,7 +15,7 @@ from bln_search.api.export import writing as export_writing
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ExportError
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from tests.api.export.exported_rows import FOLDED, ROWS
 from tests.api.export.forms import forms_of
 from tests.api.trained import DIGITS, row_of, train
@@ -69,7 +69,7 @@ def test_row_of_population_values_is_folded_and_documented(name, code, exported)
 
 def test_unread_population_values_are_not_exported(exported):
     target, _, _ = exported("mlp reference", "FTFT")
-    layers = find_norms(bln_search.load(target).network).values()
+    layers = get_norms_by_name(bln_search.load(target).network).values()
     for layer in layers:
         assert layer.population_batch_mean is None
         assert layer.population_feature_mean is None

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from tests.api.export.own_networks import INPUTS, TOKENS, mixed, pair, rows
 
 WITHOUT_ONNX = ("safetensors", "torch_export")
@@ -114,7 +114,7 @@ def test_per_layer_configuration_is_exported(tmp_path):
     report = bln_search.export(
         network, tmp_path / "out", example_inputs=INPUTS, configuration="TTFF.TTTT", formats=["safetensors"]
     )
-    layers = find_norms(bln_search.load(tmp_path / "out", model=mixed(method="bln")))
+    layers = get_norms_by_name(bln_search.load(tmp_path / "out", model=mixed(method="bln")))
     assert {name: str(layer.configuration) for name, layer in layers.items()} == {"norm1": "TTFF", "norm2": "TTTT"}
     assert not report.is_folded
     assert layers["norm1"].population_feature_mean is None

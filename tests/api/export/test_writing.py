@@ -15,7 +15,7 @@ from bln_search.api.export import writing as export_writing
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, StorageFullError
 from bln_search.data import DataSet
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 from tests.api.trained import row_of, train
 
 pytestmark = pytest.mark.xdist_group("export")  # the exports are made once
@@ -90,12 +90,12 @@ def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, 
     with pytest.raises(ExportError, match="--overwrite"):
         export_trained_row(row, checkpoints, data, target)
     export_trained_row(row, checkpoints, data, target, overwrite=True)
-    assert str(find_norms(bln_search.load(target).network)["layers.3"].configuration) == "FFFF"
+    assert str(get_norms_by_name(bln_search.load(target).network)["layers.3"].configuration) == "FFFF"
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "notes.txt").write_text("mine")
     for path in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
         with pytest.raises(ExportError, match=r"something other than an export|is not a folder"):
-            folder.check_export_folder_writable(path, overwrite=True)
+            folder.check_export_target_replaceable(path, overwrite=True)
 
 
 def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):

@@ -11,8 +11,8 @@ import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey
-from bln_search.storage.results.external_results import decode_and_check_results
-from bln_search.storage.results.outcome_codec import decode_outcomes
+from bln_search.storage.results.external_results import decode_results_and_list_problems
+from bln_search.storage.results.outcome_codec import decode_losses_and_correctness
 from tests.api.shifted_data import conditions, make_data, trained
 
 TRAIN = make_data(200, 1)
@@ -29,7 +29,7 @@ def ranked():
 
 def test_results_have_every_row_and_outcome_of_each_network(ranked):
     results = ranked.to_external_results("own", title="Mine", data="shifted", model="mlp")
-    assert decode_and_check_results(results).problems == ()
+    assert decode_results_and_list_problems(results).problems == ()
     assert (results.name, results.title, results.data, results.model) == ("own", "Mine", "shifted", "mlp")
     assert results.examples == {Split.VALIDATION: 120, Split.TEST: 60}
     assert [network.sha256 for network in results.networks] == list(ranked.fingerprints)
@@ -41,14 +41,16 @@ def test_results_have_every_row_and_outcome_of_each_network(ranked):
         key = EvaluationKey(evaluation.configuration, evaluation.estimate, evaluation.batch_size, evaluation.split)
         expected = ranked.of_network(evaluation.network).outcomes[key]
         n = results.examples[evaluation.split]
-        outcomes = decode_outcomes(base64.b64decode(evaluation.losses), base64.b64decode(evaluation.correct), n)
+        outcomes = decode_losses_and_correctness(
+            base64.b64decode(evaluation.losses), base64.b64decode(evaluation.correct), n
+        )
         assert np.array_equal(outcomes.losses, expected.losses)
         assert np.array_equal(outcomes.correct, expected.correct)
 
 
 def test_saved_table_gives_the_same_results(ranked, tmp_path):
     loaded = bln_search.load_ranked(ranked.save(tmp_path / "ranked"))
-    digests = {decode_and_check_results(table.to_external_results("own")).sha256 for table in (ranked, loaded)}
+    digests = {decode_results_and_list_problems(table.to_external_results("own")).sha256 for table in (ranked, loaded)}
     assert len(digests) == 1
 
 
@@ -56,7 +58,7 @@ def test_double_precision_results_pass_the_check():
     batches = [(x.double(), y) for x, y in VALIDATION]
     ranked = bln_search.evaluate_configurations(trained().double(), batches, batches)
     results = ranked.to_external_results("own")
-    assert decode_and_check_results(results).problems == ()
+    assert decode_results_and_list_problems(results).problems == ()
     assert [network.name for network in results.networks] == ["network 0"]
 
 
@@ -66,7 +68,7 @@ def test_rows_without_a_value_keep_their_reason():
     results = ranked.to_external_results("own")
     reasons = [evaluation.reason for evaluation in results.evaluations if evaluation.reason]
     assert reasons == [row.reason for row in undefined]
-    assert decode_and_check_results(results).problems == ()
+    assert decode_results_and_list_problems(results).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_score_without_correctness_has_its_name_and_no_accuracy():
     results = ranked.to_external_results("own")
     assert (results.score.name, results.score.unit, results.score.has_accuracy) == ("squared error", "", False)
     assert {evaluation.correct for evaluation in results.evaluations} == {None}
-    checked = decode_and_check_results(results)
+    checked = decode_results_and_list_problems(results)
     assert checked.problems == ()
     assert {submitted.evaluation.accuracy for submitted in checked.evaluations} == {None}
 
@@ -121,7 +123,7 @@ def test_several_conditions_are_one_study(under_conditions, ranked_under):
     ranking = ranked_under or "clean"
     others = {"clean", "large", "small", "Small"} - {ranking}
     sizes = dict.fromkeys(("clean", "large", "small"), 60) | {"Small": 40}
-    assert decode_and_check_results(results).problems == ()
+    assert decode_results_and_list_problems(results).problems == ()
     assert (results.title, results.ranking_condition) == ("Mine", ranking)
     assert results.examples == {Split.VALIDATION: sizes[ranking], Split.TEST: 30}
     assert results.conditions == {name: {Split.VALIDATION: sizes[name], Split.TEST: 30} for name in others}
@@ -135,7 +137,8 @@ def test_several_conditions_are_one_study(under_conditions, ranked_under):
 def test_conditions_of_a_saved_table_are_submitted_alike(under_conditions, tmp_path):
     loaded = bln_search.load_ranked(under_conditions.save(tmp_path / "ranked"))
     digests = {
-        decode_and_check_results(table.to_external_results("own")).sha256 for table in (under_conditions, loaded)
+        decode_results_and_list_problems(table.to_external_results("own")).sha256
+        for table in (under_conditions, loaded)
     }
     assert len(digests) == 1
 
@@ -150,5 +153,5 @@ def test_unknown_or_reserved_condition_is_one_clear_error(under_conditions):
 
 def test_one_condition_is_submitted_alone(under_conditions):
     results = under_conditions["large"].to_external_results("own")
-    assert decode_and_check_results(results).problems == ()
+    assert decode_results_and_list_problems(results).problems == ()
     assert (results.ranking_condition, results.conditions) == ("", {})

@@ -38,7 +38,7 @@ def test_arms_have_their_best_rate_the_epochs_of_full_trainings_and_rows_by_seed
         assert collect_study(ledger, "ap2_small") is None
         assert run_study(ledger, study_id, LocalExecutor(environment, 1), RecordingWatcher()) is StudyState.COMPLETE
         result = collect_study(ledger, "ap2_small")
-        board = ledger.results.rank_study(study_id, ledger.studies.get(study_id).spec)
+        board = ledger.results.rank_rows_of_study(study_id, ledger.studies.get(study_id).spec)
         rows = {(row.arm, f"{row.configuration} {row.estimate or '-'}"): row for row in board.rows}
     assert set(result["arms"]) == {"bn", "ap2"}
     for label, arm in result["arms"].items():

@@ -11,7 +11,7 @@ from scipy import stats
 from bench.documents import cifar10_curves
 from bench.documents.cifar10_curves import PUBLISHED, collect_study, curves_chart, summarize_epochs
 from bln_search.core.enums import Split
-from bln_search.ranking.leaderboard import rank_results_by_row
+from bln_search.ranking.leaderboard import build_leaderboard_from_results
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.support.service_world import complete_study, finish_trial, start_study
 
@@ -40,7 +40,7 @@ def test_study_gives_epochs_and_losses_of_its_rows(ledger):
     saved = collect_study(ledger, "done")
     assert saved["seeds"] == [0, 1]
     assert [summary["mean"] for summary in saved["arms"]["bln"]["validation_loss"]] == pytest.approx([0.6, 0.5])
-    board = rank_results_by_row(ledger.results.read_results_by_leaderboard_row(study_id))
+    board = build_leaderboard_from_results(ledger.results.read_results_by_leaderboard_row(study_id))
     for row, expected in zip(saved["arms"]["bln"]["rows"], board.rows, strict=False):
         assert row["configuration"] == str(expected.configuration)
         assert row["train_loss"] == expected.metrics[Split.TRAIN].loss.mean

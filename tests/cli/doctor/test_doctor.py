@@ -12,9 +12,9 @@ from threading import Thread
 import pytest
 from sqlalchemy import text
 
-from bln_search.cli.doctor.database import MAX_CLOCK_SKEW, check_clock
+from bln_search.cli.doctor.database import MAX_CLOCK_SKEW, iter_clock_findings
 from bln_search.cli.doctor.finding import FindingState
-from bln_search.cli.doctor.service_port import check_service_port
+from bln_search.cli.doctor.service_port import iter_service_port_findings
 from bln_search.core.version import VERSION
 from bln_search.execution import self_test
 from bln_search.execution.self_test import SelfTestResult
@@ -196,7 +196,7 @@ def test_port_of_another_program(doctor, listening):
 def test_port_of_a_service(listening):
     handler, port = listening
     handler.content = json.dumps({"bln_search": VERSION, "schema_revision": "0012"}).encode()
-    (finding,) = check_service_port("127.0.0.1", port)
+    (finding,) = iter_service_port_findings("127.0.0.1", port)
     assert finding.state is FindingState.OK
     assert VERSION in finding.detail
 
@@ -204,7 +204,7 @@ def test_port_of_a_service(listening):
 @pytest.mark.parametrize("ahead", [-3600.0, -MAX_CLOCK_SKEW - 1, MAX_CLOCK_SKEW + 1, 3600.0])
 def test_clock_skew(tmp_path, ahead):
     with closing(open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")) as ledger:
-        findings = check_clock(ledger, lambda: datetime.now(UTC) - timedelta(seconds=ahead))
+        findings = iter_clock_findings(ledger, lambda: datetime.now(UTC) - timedelta(seconds=ahead))
         assert [finding.name for finding in findings if finding.state is FindingState.FAULT] == ["clock skew"]
 
 
@@ -219,7 +219,7 @@ def test_small_trial_repeats_bit_by_bit_on_the_cpu(invoke, free_port, monkeypatc
 
 def test_device_that_computes_something_else(invoke, free_port, monkeypatch):
     losses = iter([{"FFFF": 1.0}, {"FFFF": 1.01}])
-    monkeypatch.setattr(self_test, "run_self_test", lambda _: SelfTestResult("x", next(losses), 100.0))
+    monkeypatch.setattr(self_test, "run_self_test_trial", lambda _: SelfTestResult("x", next(losses), 100.0))
     done = invoke("doctor", "--device", "cpu", "--json", "--port", free_port)
     findings = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert faults(findings) == ["equality"]

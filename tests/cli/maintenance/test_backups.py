@@ -55,7 +55,7 @@ def test_backup_with_missing_networks_fails_and_keeps_backups(home, tmp_path):
     with closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
         study_id = ledger.studies.store_study_once(study("one"))
         ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-        token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/1/0")
+        token = ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(study_id)[0].id, "host/1/0")
         ledger.attempts.record_checkpoint(token, CheckpointRecord("a.safetensors", sha256, 1, "FFFF", 0.5, {}))
     archive = tmp_path / "backups"
     missing = call("backup", archive, "--keep", 1, check=1)

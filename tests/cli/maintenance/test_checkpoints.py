@@ -28,7 +28,7 @@ def checkpoints(home):
         submitted = study("done", seeds=(0,), arms="[{method: bln}, {method: bn}]")
         study_id = ledger.queue.submit_study(submitted, "ada").study_id
         ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-        for number, trial in enumerate(ledger.trials.list_open_trials(study_id), start=1):
+        for number, trial in enumerate(ledger.trials.list_claimable_trials(study_id), start=1):
             token = ledger.attempts.claim_trial(trial.id, "host/1/0")
             record = make_checkpoint_record(number)
             ledger.attempts.record_checkpoint(token, record)
@@ -83,7 +83,7 @@ def test_commands_name_the_removed_networks(checkpoints):
     assert numbers_in(clean("--keep", "recommended").stdout) == [0, 0]
     assert '"bn"' in call("show", "done", "--format", "json", check=0).stdout
     with closing(open_and_upgrade_ledger(f"sqlite:///{checkpoints.parent / 'ledger.sqlite3'}")) as ledger:
-        trials = ledger.trials.list_finished_trials(ledger.studies.get_by_name_or_id("done").id)
+        trials = ledger.trials.list_finished_full_trials(ledger.studies.get_by_name_or_id("done").id)
     assert [trial.freed_at is None for trial in trials].count(False) == 1
 
 

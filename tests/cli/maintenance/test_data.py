@@ -12,7 +12,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from bln_search.cli.maintenance.data import fetch_and_verify_data_set, verify_data_set_and_print
+from bln_search.cli.maintenance.data import check_data_set_and_print, fetch_and_verify_data_set
 from bln_search.core.errors import ChecksumError, DataError
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, REMARKS, get_review_source
@@ -141,7 +141,7 @@ def test_data_set_without_a_download_is_one_clear_error(tmp_path):
     with pytest.raises(DataError, match="could not be downloaded"):
         fetch_and_verify_data_set(entry, tmp_path)
     with pytest.raises(DataError, match="imdb is not in"):
-        verify_data_set_and_print(entry, tmp_path)
+        check_data_set_and_print(entry, tmp_path)
 
 
 STUDY = """

@@ -13,7 +13,7 @@ from bln_search.core.tasks import TaskName
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.in_process_executor import InProcessExecutor
 from tests.support.task_studies import STUDIES, prepare_data_of_study
 from tests.support.watchers import RecordingWatcher
@@ -34,7 +34,7 @@ def study(request, world, monkeypatch):
     prepare_data_of_study(spec, settings.data_folder, monkeypatch)
     accepted = world.ledger.studies.store_study_once(spec)
     assert run_study(world.ledger, accepted, InProcessExecutor(environment), RecordingWatcher()) is StudyState.COMPLETE
-    compute_analysis(world.ledger, accepted, environment)
+    compute_and_store_analysis(world.ledger, accepted, environment)
     yield request.param, spec.resolved_task.description, accepted
     load_prepared_data.cache_clear()
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.external_results import submit
 
 
@@ -32,7 +32,7 @@ def test_saved_table_becomes_a_study_once(world, invoke, service, tmp_path, netw
     record = json.loads(sent.stdout)
     assert (record["name"], record["owner"], record["state"], record["new"]) == ("own", "ada", "complete", True)
     assert json.loads(invoke(*words).stdout) == {**record, "new": False}
-    compute_analysis(world.ledger, record["id"], None)
+    compute_and_store_analysis(world.ledger, record["id"], None)
     shown = json.loads(invoke("show", "own", "--format", "json", *service).stdout)
     assert "training" not in shown["spec"]
     assert invoke("leaderboard", "own", *service).stdout == invoke("leaderboard", "own").stdout
@@ -80,7 +80,7 @@ def test_leaderboard_of_a_regression_names_its_loss(world, invoke, service, tmp_
     file = bln_search.evaluate_configurations(network, data, data, score="mse").save(tmp_path / "ranked")
     assert invoke("submit-results", file, "--name", "own", *service).exit_code == 0
     (study,) = world.ledger.studies.list_studies()
-    compute_analysis(world.ledger, study.id, None)
+    compute_and_store_analysis(world.ledger, study.id, None)
     for command in (("leaderboard", "own"), ("leaderboard", "own", "--details"), ("analyze", "own")):
         shown = invoke(*command, *service)
         assert shown.exit_code == 0, shown.output

@@ -18,11 +18,11 @@ from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.verification import use_per_layer_configuration
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.loaded_network import load_trained_network
+from bln_search.execution.loaded_network import use_trained_network
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.in_process_executor import InProcessExecutor
 from tests.support.watchers import RecordingWatcher
 
@@ -51,7 +51,7 @@ def study_id(world, environment):
     """A finished study in the database of the command and of the service."""
     accepted = world.ledger.studies.store_study_once(parse_study(STUDY))
     assert run_study(world.ledger, accepted, InProcessExecutor(environment), RecordingWatcher()) is StudyState.COMPLETE
-    assert compute_analysis(world.ledger, accepted, environment).layers_reason is None
+    assert compute_and_store_analysis(world.ledger, accepted, environment).layers_reason is None
     return accepted
 
 
@@ -72,8 +72,8 @@ def test_losses_of_every_configuration_equal_plain_passes(study_id, world, envir
     (result,) = json.loads(invoke("layers", study_id, "--format", "json").stdout)
     assert len(result["rows"]) == int(result["size"]) == 16
     losses = []
-    for trial in world.ledger.trials.list_finished_trials(study_id):
-        with load_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
+    for trial in world.ledger.trials.list_finished_full_trials(study_id):
+        with use_trained_network(trial.spec, trial.get_checkpoint_record(), environment) as loaded:
             configurations = [PerLayerConfiguration.parse(row["configuration"]) for row in result["rows"]]
             losses.append([plain_mean_loss(loaded, configuration) for configuration in configurations])
     assert [row["loss"] for row in result["rows"]] == pytest.approx(np.mean(losses, axis=0).tolist(), rel=1e-5)

@@ -45,7 +45,7 @@ def test_one_trial_and_the_newest_events_can_be_chosen(logged, world, records):
 def test_a_failure_is_told_with_its_reason(world, invoke):
     study_id = world.queue.submit_study(study("failing", seeds=(0,)), "ada").study_id
     world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    trial = world.ledger.trials.list_open_trials(study_id)[0]
+    trial = world.ledger.trials.list_claimable_trials(study_id)[0]
     token = world.ledger.attempts.claim_trial(trial.id, "host/1/0")
     world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "no memory [left]", again=False)
     lines = invoke("logs", "failing").stdout.splitlines()
@@ -63,7 +63,7 @@ def test_a_running_study_is_followed_to_its_end(world, invoke, monkeypatch):
     world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
 
     def _finish():
-        for trial in world.ledger.trials.list_open_trials(study_id):
+        for trial in world.ledger.trials.list_claimable_trials(study_id):
             finish_trial(world.ledger, trial)
         world.ledger.studies.finish_run(study_id, runner="host/1/0")
 

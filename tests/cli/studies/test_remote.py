@@ -9,13 +9,13 @@ import pytest
 from bln_search.cli.studies import remote
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.states import FailureClass
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.service_world import study
 
 
 def test_the_table_has_groups_and_the_recommendation(world, invoke, service):
     study_id = world.complete("done", seeds=(0, 1, 2))
-    compute_analysis(world.ledger, study_id, None)
+    compute_and_store_analysis(world.ledger, study_id, None)
     watched = invoke("watch", "done", *service)
     assert watched.exit_code == 0
     assert watched.stdout == invoke("leaderboard", "done").stdout
@@ -34,7 +34,7 @@ def test_without_an_analysis_the_table_says_when_it_is_there(world, invoke, serv
 def test_failed_trials_are_told_as_run_tells_them(world, invoke, service):
     study_id = world.queue.submit_study(study("failing", seeds=(0,)), "ada").study_id
     world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    trial = world.ledger.trials.list_open_trials(study_id)[0]
+    trial = world.ledger.trials.list_claimable_trials(study_id)[0]
     token = world.ledger.attempts.claim_trial(trial.id, "host/1/0")
     world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "no memory", again=False)
     world.ledger.studies.finish_run(study_id, runner="host/1/0")
@@ -44,7 +44,7 @@ def test_failed_trials_are_told_as_run_tells_them(world, invoke, service):
 
 
 def test_quiet_prints_the_table_alone(world, invoke, service):
-    compute_analysis(world.ledger, world.complete("done"), None)
+    compute_and_store_analysis(world.ledger, world.complete("done"), None)
     loud, quiet = (invoke("watch", "done", *words, *service) for words in ((), ("--quiet",)))
     assert "study complete" in loud.stderr
     assert quiet.stderr == ""

@@ -15,7 +15,7 @@ from bln_search.data import load_data_set
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.in_process_executor import InProcessExecutor
 from tests.support.watchers import RecordingWatcher
 
@@ -37,7 +37,7 @@ def study_id(world):
     environment = ExecutionEnvironment(settings.data_folder, settings.cache, FolderStore(settings.home / "checkpoints"))
     accepted = world.ledger.studies.store_study_once(parse_study(STUDY))
     assert run_study(world.ledger, accepted, InProcessExecutor(environment), RecordingWatcher()) is StudyState.COMPLETE
-    assert compute_analysis(world.ledger, accepted, environment).no_better_than_class_prior is None
+    assert compute_and_store_analysis(world.ledger, accepted, environment).no_better_than_class_prior is None
     return accepted
 
 

@@ -10,7 +10,7 @@ import pytest
 from bln_search.core.errors import ModelError
 from bln_search.execution.time_estimate import estimate as estimate_module
 from bln_search.execution.time_estimate.process_start import measure_process_start_seconds
-from bln_search.specs import list_planned_rows, list_planned_trial_specs, parse_study
+from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, parse_study
 
 STUDY = """
 name: planned
@@ -46,7 +46,7 @@ def test_arms_are_records_with_their_trials(file, in_every_format):
     ]
     assert sum(record["trials"] for record in printed.json) == len(planned)
     assert sum(record["evaluations"] for record in printed.json) == sum(
-        2 * len(list_planned_rows(trial)) for trial in planned
+        2 * len(list_planned_configurations_and_estimates(trial)) for trial in planned
     )
     assert [row["rows"] for row in printed.csv] == [str(record["rows"]) for record in printed.json]
 
@@ -91,7 +91,10 @@ def test_estimate_has_the_search_trials_and_the_full_trainings(file, invoke):
 
 def test_evaluations_that_conditions_add_are_printed(file, invoke):
     file.write_text(STUDY.replace("[1, 25]", "[1, 25], conditions: [fog, contrast-5]"))
-    planned = sum(2 * 3 * len(list_planned_rows(trial)) for trial in list_planned_trial_specs(parse_study(STUDY)))
+    planned = sum(
+        2 * 3 * len(list_planned_configurations_and_estimates(trial))
+        for trial in list_planned_trial_specs(parse_study(STUDY))
+    )
     printed = " ".join(invoke("validate", file).stdout.split())
     assert f"{planned} evaluations" in printed
     assert f"2 conditions add {planned * 2 // 3}" in printed

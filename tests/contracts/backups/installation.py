@@ -9,7 +9,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint, EpochRecord
 from bln_search.ranking.analysis import Analysis
-from bln_search.storage.backups import BackupArchive, open_verified_backup
+from bln_search.storage.backups import BackupStore, open_verified_backup
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
 from tests.support.service_world import make_evaluations, study
 
@@ -28,7 +28,7 @@ class Installation:
     def __init__(self, ledger, folder, archive=None):
         self.ledger, self.folder = ledger, folder
         self.checkpoints = FolderStore(folder / "checkpoints")
-        self.archive = BackupArchive(archive or folder / "backups")
+        self.archive = BackupStore(archive or folder / "backups")
         self.messages = []
 
     def record(self, token, number, *, epochs=()):
@@ -70,14 +70,14 @@ def fill(installation):
         ledger.tokens.create_token(account, Scope.WRITE)
     complete_id = queue.submit_study(study("done"), "ada", key="k").study_id
     ledger.studies.lease_and_start(complete_id, every_worker_is_alive, "host/1/0")
-    for trial in ledger.trials.list_open_trials(complete_id):
+    for trial in ledger.trials.list_claimable_trials(complete_id):
         installation.finish(trial, epochs=(1, 2))
     ledger.studies.finish_run(complete_id, runner="host/1/0")
     ledger.analyses.save(complete_id, ledger.analyses.count_trials_with_result(complete_id), Analysis(reason="none"))
     running_id = queue.submit_study(study("running", seeds=(0, 1, 2)), "bob").study_id
     queue.submit_study(study("waiting"), "ada")
     assert queue.claim_next_study("host/2/0", every_worker_is_alive, 5) == running_id
-    first, second, _ = ledger.trials.list_open_trials(running_id)
+    first, second, _ = ledger.trials.list_claimable_trials(running_id)
     installation.finish(first)
     token = ledger.attempts.claim_trial(second.id, "host/2/0")
     ledger.workers.record_heartbeat("host/2/0", "cpu", "0")

@@ -11,12 +11,12 @@ from sqlalchemy import text
 
 from bln_search.core.checkpoints import BucketStore, FolderStore, open_checkpoint_store
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ArchiveFormat
+from bln_search.core.enums import ArchiveContents
 from bln_search.core.errors import BackupError
 from bln_search.core.exports import ExportKey, StoredArchive
 from bln_search.core.records import RowKey
 from bln_search.core.states import StudyState, TrialState
-from bln_search.storage.backups import BackupArchive, open_verified_backup
+from bln_search.storage.backups import BackupStore, open_verified_backup
 from bln_search.storage.engine import write_session
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.storage.migration import VERSION_TABLE, newest_known_schema_revision
@@ -56,7 +56,7 @@ def test_only_new_checkpoints_are_copied(installation, target_ledger):
     _, running, token = fill(installation)
     assert installation.backup().copied == 7
     installation.ledger.attempts.release_attempts([token])
-    installation.finish(installation.ledger.trials.list_open_trials(running)[0])
+    installation.finish(installation.ledger.trials.list_claimable_trials(running)[0])
     second = installation.backup(NOW + timedelta(minutes=1))
     assert (second.copied, len(second.manifest.checkpoints)) == (1, 8)
     installation.restore(target_ledger)
@@ -106,7 +106,7 @@ def test_database_of_another_version_is_not_copied(installation):
 
 def test_archive_must_not_overlap_the_store(installation):
     for folder in (installation.folder, installation.checkpoints.path):
-        installation.archive = BackupArchive(folder)
+        installation.archive = BackupStore(folder)
         with pytest.raises(BackupError, match="overlaps the checkpoint store"):
             installation.backup()
 
@@ -129,7 +129,7 @@ def test_copied_database_is_one_readable_file(installation):
 def test_bucket_can_be_an_archive(installation, target_ledger, buckets, scheme):
     fill(installation)
     url = f"{'memory://' if scheme == 'memory' else 's3://kept/'}{secrets.token_hex(8)}"
-    installation.archive = BackupArchive(url)
+    installation.archive = BackupStore(url)
     installation.backup()
     assert isinstance(installation.archive.top, BucketStore)
     target_store = open_checkpoint_store(f"{url}/live")
@@ -148,7 +148,7 @@ def test_backup_contains_no_exports_and_their_numbers_are_not_used_again(install
             complete, ExportKey(trial.id, row, archive_format), "ada", keep=timedelta(days=1)
         )
 
-    last = [request(installation.ledger, archive_format).id for archive_format in ArchiveFormat][-1]
+    last = [request(installation.ledger, archive_format).id for archive_format in ArchiveContents][-1]
     archive = StoredArchive(f"{0:032x}.zip", 7, f"{0:064x}")
     installation.checkpoints.write(archive.file, b"archive")
     claimed = installation.ledger.export_jobs.claim_next_export("host/1/0", lambda _: True)
@@ -158,4 +158,4 @@ def test_backup_contains_no_exports_and_their_numbers_are_not_used_again(install
     assert archive.file not in {file.name for file in manifest.checkpoints}
     installation.restore(target_ledger)
     assert target_ledger.exports.list_newest_exports(complete, 10) == []
-    assert request(target_ledger, ArchiveFormat.ALL).id > last
+    assert request(target_ledger, ArchiveContents.ALL).id > last

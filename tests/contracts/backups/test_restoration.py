@@ -50,7 +50,7 @@ def test_restored_running_study_returns_to_the_queue(installation, target_ledger
     with pytest.raises(LedgerError, match="no process"):
         target_ledger.studies.find_stop_request(running_id, "host/2/0")
     assert running_id in [target_ledger.queue.claim_next_study("host/3/0", every_worker_is_alive, 5) for _ in range(2)]
-    trial = target_ledger.trials.list_open_trials(running_id)[0]
+    trial = target_ledger.trials.list_claimable_trials(running_id)[0]
     assert target_ledger.attempts.claim_trial(trial.id, "host/3/0") > token + 1000
 
 

@@ -36,7 +36,7 @@ def submit_study(ledger, name, arms=ARMS, seeds=(0,)):
 def finish_trials(ledger, study_id, files, *, trial_limit=None):
     """Finish trials of a study with networks of these numbers, all or the first `trial_limit` of them."""
     ledger.studies.lease_and_start(study_id, every_worker_is_alive, "host/1/0")
-    for trial, number in list(zip(ledger.trials.list_open_trials(study_id), files, strict=False))[:trial_limit]:
+    for trial, number in list(zip(ledger.trials.list_claimable_trials(study_id), files, strict=False))[:trial_limit]:
         token = ledger.attempts.claim_trial(trial.id, "host/1/0")
         record = (
             make_checkpoint_record(number[0], snapshots=number[1])
@@ -49,7 +49,7 @@ def finish_trials(ledger, study_id, files, *, trial_limit=None):
 
 
 def clean(ledger, store, age=DAY, *, recommended=False, best=0):
-    spare = ledger.freeable_files.list_freeable_files(best) if recommended else []
+    spare = ledger.freeable_files.list_prunable_files_by_study(best) if recommended else []
     garbage = ledger.garbage.find_garbage(store, age, spare)
     ledger.freeable_files.mark_files_as_freed(spare)
     return remove_and_count_garbage(store, garbage)

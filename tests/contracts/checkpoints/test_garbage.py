@@ -60,7 +60,7 @@ def test_snapshots_of_a_running_trial_are_kept(ledger, store):
     """Their rows come when it has trained, which may take days."""
     study_id = submit_study(ledger, "long", ("bln",))
     ledger.studies.lease_and_start(study_id, every_worker_is_alive, "host/1/0")
-    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/1/0")
+    token = ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(study_id)[0].id, "host/1/0")
     store.write(name(1), b"after the first epoch")
     week = Ledger(ledger.database.engine, ClockAhead(7 * DAY))
     week.attempts.record_heartbeats([token])
@@ -75,7 +75,7 @@ def test_snapshots_of_a_running_trial_are_kept(ledger, store):
 def test_expired_attempt_protects_no_files(ledger, store):
     study_id = submit_study(ledger, "dead", ("bln",))
     ledger.studies.lease_and_start(study_id, every_worker_is_alive, "host/1/0")
-    ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/1/0")
+    ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(study_id)[0].id, "host/1/0")
     store.write(name(1), b"left by it")
     assert clean(Ledger(ledger.database.engine, ClockAhead(DAY / 2)), store)[0] == 0
     assert clean(Ledger(ledger.database.engine, ClockAhead(3 * DAY)), store)[0] == 1

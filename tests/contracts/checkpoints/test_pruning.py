@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.states import TrialState
-from bln_search.storage.checkpoints.needed_files import list_needed_file_digests
+from bln_search.storage.checkpoints.needed_files import read_digests_by_needed_file
 from bln_search.storage.engine import read_session
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.contracts.checkpoints.stored_networks import ARMS, DAY, clean, file_names, finish_trials, submit_study
@@ -36,8 +36,8 @@ def test_networks_without_recommendation_are_pruned(later_ledger, store):
     freed = {trial.checkpoint.file for trial in later_ledger.trials.list_trials(study_id) if trial.freed_at is not None}
     assert freed == {name(number) for number in range(1, 7)} - recommended_names
     with read_session(later_ledger.database.engine) as session:
-        assert set(list_needed_file_digests(session)) == recommended_names
-    assert later_ledger.freeable_files.list_freeable_files(0)[0].files == frozenset()
+        assert set(read_digests_by_needed_file(session)) == recommended_names
+    assert later_ledger.freeable_files.list_prunable_files_by_study(0)[0].files == frozenset()
     assert later_ledger.events.list_events(study_id)[-1].kind == "weights_freed"
 
 
@@ -62,7 +62,9 @@ def test_study_without_recommendation_keeps_all_networks(later_ledger, store):
     save_recommendation(later_ledger, without_row, None)
     for number in range(1, 8):
         store.write(name(number), b"weights")
-    prunable = {networks.name: networks.reason for networks in later_ledger.freeable_files.list_freeable_files(1)}
+    prunable = {
+        networks.name: networks.reason for networks in later_ledger.freeable_files.list_prunable_files_by_study(1)
+    }
     assert prunable == {"unanalysed": "it is not analysed yet", "nothing": "no row is recommended: none"}
     assert clean(later_ledger, store, recommended=True)[0] == 0
     assert len(file_names(store)) == 7
@@ -112,7 +114,7 @@ def test_needed_and_recommended_files_are_never_removed(tmp_path, studies, ages,
                 assert referenced <= present
                 assert not (old_files - referenced) & present
             with read_session(ledger.database.engine) as session:
-                needed = list_needed_file_digests(session).keys()
+                needed = read_digests_by_needed_file(session).keys()
             assert needed <= present
             assert not (before & old_files) - needed & present
         for study_record in ledger.studies.list_studies():

@@ -23,7 +23,7 @@ WORKER = "host/1/0"
 def start_trials(ledger, study_id, store, count):
     """Attempts at the first trials of a study, each with the state of its training; returns tokens and files."""
     ledger.studies.lease_and_start(study_id, every_worker_is_alive, WORKER)
-    trials = ledger.trials.list_open_trials(study_id)[:count]
+    trials = ledger.trials.list_claimable_trials(study_id)[:count]
     files = [training_state_file_name(study_id, trial.key) for trial in trials]
     for file in files:
         store.write(file, b"state")
@@ -59,7 +59,7 @@ def test_cancelled_and_deleted_studies_keep_no_states(later_ledger, store):
         _, kept = start_trials(later_ledger, other, store, 1)
         if end == "cancel":
             later_ledger.queue.cancel(study_id)
-            later_ledger.training_states.remove_files(study_id, store)
+            later_ledger.training_states.remove_files_of_study(study_id, store)
         else:
             unneeded = later_ledger.studies.delete_and_list_unneeded_files(study_id)
             later_ledger.garbage.remove_unreferenced_files(store, unneeded)
@@ -85,7 +85,7 @@ def test_snapshots_that_a_resumed_attempt_found_are_kept(ledger, store):
     ledger.attempts.record_failure(first, FailureClass.INFRASTRUCTURE, "killed", again=True)
     week = Ledger(ledger.database.engine, ClockAhead(7 * DAY))
     week.studies.lease_and_start(study_id, lambda _: False, WORKER)
-    second = week.attempts.claim_trial(week.trials.list_open_trials(study_id)[0].id, WORKER)
+    second = week.attempts.claim_trial(week.trials.list_claimable_trials(study_id)[0].id, WORKER)
     later = Ledger(ledger.database.engine, ClockAhead(9 * DAY))
     later.attempts.record_heartbeats([second])
     assert clean(later, store, timedelta(hours=1)) == (0, 0)

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ArchiveFormat, Scope
+from bln_search.core.enums import ArchiveContents, Scope
 from bln_search.core.exports import ExportKey, StoredArchive
 from bln_search.core.records import RowKey
 from tests.support.service_world import complete_study
@@ -45,7 +45,7 @@ def exports(ledger):
     study_id = complete_study(ledger, "done", "ada", seeds=(3, 4))
     trials = {trial.seed: trial.id for trial in ledger.trials.list_trials(study_id)}
 
-    def request(archive_format=ArchiveFormat.ALL, row=None, seed=3, account="ada", **options):
+    def request(archive_format=ArchiveContents.ALL, row=None, seed=3, account="ada", **options):
         key = ExportKey(trials[seed], row or row_key(), archive_format)
         return ledger.exports.request_export(study_id, key, account, **{"keep": WEEK, **options})
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.enums import ArchiveFormat, ExportStep
+from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.errors import StaleAttemptError, StateTransitionError
 from bln_search.core.states import ExportState, check_state_transition
 from bln_search.storage.exports.jobs import MAX_TRIES
@@ -102,7 +102,7 @@ def test_archives_expire_by_age(ledger, exports):
 
 def test_first_archives_expire_while_all_are_too_large(ledger, exports):
     made = []
-    for number, archive_format in enumerate(ArchiveFormat, start=1):
+    for number, archive_format in enumerate(ArchiveContents, start=1):
         made.append(exports.build(number, size=10, archive_format=archive_format))
         ledger.wait(timedelta(minutes=1))
     assert exports.jobs.expire_and_list_archives(25) == sorted(record.archive.file for record in made[:2])

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from bln_search.core.enums import ArchiveFormat, ExportStep
+from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.errors import ExportError, ExportLimitError, UnknownStudyError
 from bln_search.core.states import ExportState
 from tests.contracts.exports.conftest import WEEK, row_key
@@ -21,7 +21,11 @@ def test_same_request_is_the_same_export(ledger, exports):
     first = exports.request()
     assert first.state is ExportState.REQUESTED
     assert exports.request() == first
-    others = [exports.request(ArchiveFormat.ONNX), exports.request(seed=4), exports.request(row=row_key("FFFF", None))]
+    others = [
+        exports.request(ArchiveContents.ONNX),
+        exports.request(seed=4),
+        exports.request(row=row_key("FFFF", None)),
+    ]
     assert len({first.id, *(other.id for other in others)}) == 4
     assert kinds(ledger, exports.study_id) == ["export_requested"] * 4
 
@@ -60,13 +64,13 @@ def test_failed_export_is_built_again_after_another_request(ledger, exports):
 
 def test_number_of_open_exports_of_an_account_is_limited(exports):
     exports.request(limit=2)
-    exports.request(ArchiveFormat.ONNX, limit=2)
+    exports.request(ArchiveContents.ONNX, limit=2)
     exports.request(limit=2)  # the same again
     with pytest.raises(ExportLimitError):
         exports.request(seed=4, limit=2)
     exports.request(seed=4, account="bob", limit=2)
     exports.jobs.fail_export(exports.claim().running_attempt_key, "no")
-    exports.request(ArchiveFormat.SAFETENSORS, limit=2)
+    exports.request(ArchiveContents.SAFETENSORS, limit=2)
 
 
 def test_exports_are_listed_newest_first(ledger, exports):
@@ -83,7 +87,7 @@ def test_exports_are_listed_newest_first(ledger, exports):
 def test_place_in_the_queue_counts_earlier_exports(ledger, exports):
     exports.request()
     ledger.wait(timedelta(seconds=1))
-    second, third = exports.request(seed=4), exports.request(ArchiveFormat.ONNX)
+    second, third = exports.request(seed=4), exports.request(ArchiveContents.ONNX)
     places = [ledger.exports.count_exports_waiting_before(record) for record in (second, third)]
     assert places == [1, 2]
     exports.claim()
@@ -122,7 +126,7 @@ def test_progress_is_recorded(exports):
 
 
 def test_network_of_a_row_is_that_of_lowest_validation_loss_or_of_a_seed(ledger, exports):
-    board = ledger.results.rank_study(exports.study_id, ledger.studies.get(exports.study_id).spec)
+    board = ledger.results.rank_rows_of_study(exports.study_id, ledger.studies.get(exports.study_id).spec)
     row = next(row for row in board.rows if str(row.configuration) == "FFFF")
     losses = {
         record.seed: record.evaluation.loss

@@ -9,7 +9,7 @@ from alembic import command
 from sqlalchemy import inspect
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ArchiveFormat, Split
+from bln_search.core.enums import ArchiveContents, Split
 from bln_search.core.exports import ExportKey
 from bln_search.core.records import RowKey
 from bln_search.core.states import TrialState
@@ -66,7 +66,7 @@ def test_leaderboard_of_an_old_database_is_unchanged(url):
     (after,) = read_rows(ledger.database.engine, "evaluation")
     assert after == {**before, "condition": "", "metrics": None}
     assert len(read_rows(ledger.database.engine, "outcomes")) == 1
-    board = ledger.results.rank_study(7, STUDY)
+    board = ledger.results.rank_rows_of_study(7, STUDY)
     assert [(str(row.configuration), row.batch_size, row.metrics, row.conditions) for row in board.rows] == [
         ("FFFF", 25, {Split.TEST: SplitMetrics(MeanStd(0.5, None), MeanStd(0.5, None))}, None)
     ]
@@ -89,7 +89,7 @@ def test_networks_of_a_database_without_exports_can_be_exported(url):
     }
     assert read_rows(ledger.database.engine, "export") == []
     row = RowKey("bln", "", InferenceConfiguration("FFFF"), None, 25)
-    ledger.exports.request_export(7, ExportKey(1, row, ArchiveFormat.ALL), "ada", keep=timedelta(days=1))
+    ledger.exports.request_export(7, ExportKey(1, row, ArchiveContents.ALL), "ada", keep=timedelta(days=1))
     assert ledger.export_jobs.claim_next_export("host/1/0", lambda _: True).key.trial_id == 1
     with schema_transaction(ledger.database.engine) as connection:
         config.attributes["connection"] = connection
@@ -110,7 +110,7 @@ def test_evaluations_of_a_database_without_metrics_have_none(url):
     ledger = open_and_upgrade_ledger(url)
     (record,) = ledger.results.list_clean_evaluations(7)
     assert (record.evaluation.loss, dict(record.evaluation.metrics)) == (0.5, {})
-    assert ledger.results.rank_study(7, STUDY).task_metric_names == ()
+    assert ledger.results.rank_rows_of_study(7, STUDY).task_metric_names == ()
     with schema_transaction(ledger.database.engine) as connection:
         config.attributes["connection"] = connection
         command.downgrade(config, "0010")

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from bln_search.core.enums import Scope
-from bln_search.core.errors import LeaseLostError
+from bln_search.core.errors import StudyLeaseLostError
 from bln_search.core.states import StudyState, TrialState
 from bln_search.storage.leases import LEASE, WORKER_TIMEOUT
 from bln_search.storage.ledger import Ledger
@@ -72,12 +72,12 @@ def test_study_of_a_dead_worker_returns_to_the_queue(ledger):
     """Late reports of that worker are rejected."""
     study_id = ledger.queue.submit_study(study(), "ada").study_id
     assert ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP) == study_id
-    (trial,) = ledger.trials.list_open_trials(study_id)
+    (trial,) = ledger.trials.list_claimable_trials(study_id)
     ledger.attempts.claim_trial(trial.id, "host/1/0")
     assert ledger.queue.claim_next_study("host/2/0", all_are_alive, CAP) is None
     assert ledger.queue.claim_next_study("host/2/0", none_is_alive, CAP) == study_id
-    assert [trial.id for trial in ledger.trials.list_open_trials(study_id)] == [trial.id]
-    with pytest.raises(LeaseLostError, match="run by host/2/0 now"):
+    assert [trial.id for trial in ledger.trials.list_claimable_trials(study_id)] == [trial.id]
+    with pytest.raises(StudyLeaseLostError, match="run by host/2/0 now"):
         ledger.studies.find_stop_request(study_id, "host/1/0")
     ledger.studies.fail_unless_claimed(study_id, "host/1/0", "late")  # says nothing any more
     assert find_study(ledger, study_id).state == StudyState.RUNNING
@@ -113,7 +113,7 @@ def test_study_that_kills_workers_fails_with_a_reason(ledger):
 def test_stopping_worker_releases_its_study(ledger):
     study_id = ledger.queue.submit_study(study(), "ada").study_id
     ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP)
-    (trial,) = ledger.trials.list_open_trials(study_id)
+    (trial,) = ledger.trials.list_claimable_trials(study_id)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.release_attempts([token])
     assert ledger.studies.finish_run(study_id, exhausted=False, runner="host/1/0") is StudyState.ACCEPTED

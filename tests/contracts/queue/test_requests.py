@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.errors import LeaseLostError, StateTransitionError, StudyBusyError, UnknownStudyError
+from bln_search.core.errors import StateTransitionError, StudyBusyError, StudyLeaseLostError, UnknownStudyError
 from bln_search.core.states import StopRequest, StudyState
 from tests.contracts.queued_studies import CAP, all_are_alive, event_kinds, find_study, none_is_alive, study
 
@@ -51,7 +51,7 @@ class TestRequests:
 def test_a_complete_study_cannot_be_paused(ledger):
     study_id = ledger.queue.submit_study(study(), "ada").study_id
     ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP)
-    (trial,) = ledger.trials.list_open_trials(study_id)
+    (trial,) = ledger.trials.list_claimable_trials(study_id)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_divergence(token, "nan")
     assert ledger.studies.finish_run(study_id, runner="host/1/0") is StudyState.COMPLETE
@@ -69,7 +69,7 @@ def test_a_running_study_is_not_deleted(ledger):
     assert ledger.studies.delete_and_list_unneeded_files(study_id) == []
     with pytest.raises(UnknownStudyError):
         ledger.studies.delete_and_list_unneeded_files(study_id)
-    with pytest.raises(LeaseLostError, match="deleted"):
+    with pytest.raises(StudyLeaseLostError, match="deleted"):
         ledger.studies.find_stop_request(study_id, "host/1/0")
 
 

@@ -29,7 +29,7 @@ def complete(ledger, name="study", owner="ada"):
     ledger.tokens.create_token(owner, Scope.WRITE)
     study_id = ledger.queue.submit_study(study(name), owner).study_id
     ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    for trial in ledger.trials.list_open_trials(study_id):
+    for trial in ledger.trials.list_claimable_trials(study_id):
         finish_trial(ledger, trial)
     ledger.studies.finish_run(study_id)
     return study_id
@@ -115,7 +115,7 @@ def test_analysis_in_another_format_is_ignored(ledger):
 def test_only_complete_owned_studies_wait_for_analysis(ledger):
     study_id = ledger.studies.store_study_once(study("by-command"))
     ledger.studies.lease_and_start(study_id, lambda _: True)
-    for trial in ledger.trials.list_open_trials(study_id):
+    for trial in ledger.trials.list_claimable_trials(study_id):
         finish_trial(ledger, trial)
     ledger.studies.finish_run(study_id)
     ledger.tokens.create_token("ada", Scope.WRITE)
@@ -125,7 +125,7 @@ def test_only_complete_owned_studies_wait_for_analysis(ledger):
 
 def test_probes_are_stored_and_replaced_by_kind(ledger):
     study_id = complete(ledger)
-    first, second = ledger.trials.list_finished_trials(study_id)
+    first, second = ledger.trials.list_finished_full_trials(study_id)
     skewed = probe(ProbeKind.SKEWED, code="FFFF", flips=0.125)
     store_probes(ledger, first, probe(), probe(batch_size=8), skewed)
     store_probes(ledger, second, probe(ProbeKind.EPOCH, epoch=3, deviation=0.5))
@@ -144,7 +144,7 @@ def test_probes_are_stored_and_replaced_by_kind(ledger):
 
 def test_a_probe_of_a_task_without_accuracy_has_none(ledger):
     study_id = complete(ledger)
-    trial, _ = ledger.trials.list_finished_trials(study_id)
+    trial, _ = ledger.trials.list_finished_full_trials(study_id)
     stored = replace(probe(ProbeKind.RESHUFFLED, deviation=0.5), accuracy=None)
     store_probes(ledger, trial, stored)
     assert [record.probe for record in ledger.probes.list_probes(study_id)] == [stored]
@@ -152,7 +152,7 @@ def test_a_probe_of_a_task_without_accuracy_has_none(ledger):
 
 def test_probes_are_paged_without_gaps(ledger):
     study_id = complete(ledger)
-    trial = ledger.trials.list_finished_trials(study_id)[0]
+    trial = ledger.trials.list_finished_full_trials(study_id)[0]
     store_probes(ledger, trial, *(probe(batch_size=size) for size in range(1, 8)))
     batch_sizes, cursor = [], 0
     while page := ledger.probes.list_probe_page(study_id, cursor, 3):
@@ -171,21 +171,21 @@ def test_deleting_a_study_returns_its_snapshot_files(ledger):
     )
     for number, own_snapshots in ((study_id, snapshots), (other_id, snapshots[1:])):
         ledger.studies.lease_and_start(number, lambda _: True)
-        for trial in ledger.trials.list_open_trials(number)[:1]:
+        for trial in ledger.trials.list_claimable_trials(number)[:1]:
             token = ledger.attempts.claim_trial(trial.id, "host/1/0")
             record = CheckpointRecord("kept.safetensors", "0" * 64, 4, "FFFF", 0.5, {}, own_snapshots)
             ledger.attempts.record_checkpoint(token, record)
             ledger.attempts.record_checkpoint(token, record)  # trained again: they take the place of the earlier ones
             ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
         ledger.studies.finish_run(number, exhausted=False)
-    assert ledger.trials.list_finished_trials(study_id)[0].checkpoint.snapshots == snapshots
+    assert ledger.trials.list_finished_full_trials(study_id)[0].checkpoint.snapshots == snapshots
     assert ledger.studies.delete_and_list_unneeded_files(study_id) == ["two.safetensors"]
     assert ledger.studies.delete_and_list_unneeded_files(other_id) == ["kept.safetensors", "shared.safetensors"]
 
 
 def test_probes_of_a_replaced_checkpoint_are_rejected(ledger):
     study_id = complete(ledger)
-    trial = ledger.trials.list_finished_trials(study_id)[0]
+    trial = ledger.trials.list_finished_full_trials(study_id)[0]
     with pytest.raises(DataError, match="measure again"):
         ledger.probes.replace_probes(trial.id, "another", {ProbeKind.SIZE}, [probe()])
     ledger.studies.delete_and_list_unneeded_files(study_id)
@@ -195,7 +195,7 @@ def test_probes_of_a_replaced_checkpoint_are_rejected(ledger):
 
 def test_kind_without_new_probes_is_cleared(ledger):
     study_id = complete(ledger)
-    trial = ledger.trials.list_finished_trials(study_id)[0]
+    trial = ledger.trials.list_finished_full_trials(study_id)[0]
     store_probes(ledger, trial, probe())
     ledger.probes.replace_probes(trial.id, trial.checkpoint.sha256, {ProbeKind.SIZE}, [])
     assert ledger.probes.list_probes(study_id) == []
@@ -204,11 +204,11 @@ def test_kind_without_new_probes_is_cleared(ledger):
 def test_trial_with_earlier_probes_can_be_finished(ledger):
     study_id = ledger.studies.store_study_once(study())
     ledger.studies.lease_and_start(study_id, lambda _: True)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     record = CheckpointRecord("kept.safetensors", "0" * 64, 4, "FFFF", 0.5, {})
     ledger.attempts.record_checkpoint(token, record)
-    assert ledger.trials.list_finished_trials(study_id) == []  # not finished yet
+    assert ledger.trials.list_finished_full_trials(study_id) == []  # not finished yet
     ledger.probes.replace_probes(trial.id, "0" * 64, {ProbeKind.SIZE}, [probe()])
     ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
     assert [trial_probe.probe for trial_probe in ledger.probes.list_probes(study_id)] == [probe()]

@@ -8,7 +8,7 @@ import pytest
 from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
 from bln_search.core.states import EvaluationState
-from bln_search.specs import list_planned_rows, parse_study
+from bln_search.specs import list_planned_configurations_and_estimates, parse_study
 from bln_search.storage.pagination import PageRequest
 from tests.contracts.trained_studies import finish_trial
 
@@ -30,7 +30,7 @@ def evaluations(trial):
             EvaluationKey(configuration, estimate, 25, split),
             ExampleOutcomes(rng.random(7).astype(np.float32), rng.random(7) < 0.5),
         )
-        for configuration, estimate in list_planned_rows(trial.spec)
+        for configuration, estimate in list_planned_configurations_and_estimates(trial.spec)
         for split in SPLITS
     )
 
@@ -50,20 +50,22 @@ def test_blends_of_an_accepted_study_are_read_again(ledger, study_id):
 
 def test_blended_evaluations_are_read_as_they_were_stored(ledger, study_id):
     trial = ledger.trials.list_trials(study_id)[0]
-    assert ledger.results.list_evaluations_of_trial(trial.id) == list(evaluations(trial))
+    assert ledger.results.list_trial_evaluations_with_outcomes(trial.id) == list(evaluations(trial))
 
 
 def test_each_weight_is_a_row_of_the_leaderboard(ledger, study_id):
-    board = ledger.results.rank_study(study_id, STUDY)
+    board = ledger.results.rank_rows_of_study(study_id, STUDY)
     trial = ledger.trials.list_trials(study_id)[0]
-    assert {(row.configuration, row.estimate) for row in board.rows} == set(list_planned_rows(trial.spec))
+    assert {(row.configuration, row.estimate) for row in board.rows} == set(
+        list_planned_configurations_and_estimates(trial.spec)
+    )
     assert len(board.rows) == 1 + 3 * 2 * 5
     assert all(row.rank is not None for row in board.rows)
 
 
 def test_evaluations_are_listed_by_the_label_of_a_blend(ledger, study_id):
     filters = {"estimate": "moving@N12345678.125"}
-    records = ledger.listing.list_evaluation_page(study_id, PageRequest(100, "id"), filters, {})
+    records = ledger.listing.list_evaluation_page_plus_one(study_id, PageRequest(100, "id"), filters, {})
     assert {record.evaluation.key.estimate for record in records} == {"moving@N12345678.125"}
     assert len(records) == 2 * 3 * len(SPLITS)
     assert all(record.evaluation.key.configuration.uses_blend for record in records)
@@ -75,6 +77,6 @@ def test_diverged_trial_has_every_blended_row(ledger):
     finish_trial(ledger, first, evaluations(first))
     token = ledger.attempts.claim_trial(second.id, "host/1/0")
     ledger.attempts.record_divergence(token, "the loss is not finite")
-    board = ledger.results.rank_study(study_id, STUDY)
+    board = ledger.results.rank_rows_of_study(study_id, STUDY)
     assert len(board.rows) == 31
     assert {row.state for row in board.rows} == {EvaluationState.DIVERGED}

@@ -42,7 +42,7 @@ def read_all(ledger, study_id):
 
 def follow(ledger, study_id, known, position):
     """Apply the changes since `position` to what a reader knows."""
-    changed = ledger.results.read_changed_results(study_id, position)
+    changed = ledger.results.read_changed_results_if_few(study_id, position)
     kept = {key: of_row for key, of_row in known.items() if key[:2] not in changed.points}
     return kept | changed.results, changed
 
@@ -50,7 +50,7 @@ def follow(ledger, study_id, known, position):
 def test_reader_of_changes_has_all_results_after_each_end_of_a_trial(ledger, study_id):
     known, position = read_all(ledger, study_id)
     assert known == {}
-    trials = ledger.trials.list_open_trials(study_id)
+    trials = ledger.trials.list_claimable_trials(study_id)
     for number, trial in enumerate(trials):
         if number % 4 == 3:
             token = ledger.attempts.claim_trial(trial.id, "host/1/0")
@@ -65,13 +65,13 @@ def test_reader_of_changes_has_all_results_after_each_end_of_a_trial(ledger, stu
 
 
 def test_nothing_is_read_again_without_a_new_result(ledger, study_id):
-    first, second, *_ = ledger.trials.list_open_trials(study_id)
+    first, second, *_ = ledger.trials.list_claimable_trials(study_id)
     finish_trial(ledger, first)
     _, position = read_all(ledger, study_id)
     token = ledger.attempts.claim_trial(second.id, "host/1/0")
-    assert ledger.results.read_changed_results(study_id, position).points == frozenset()
+    assert ledger.results.read_changed_results_if_few(study_id, position).points == frozenset()
     ledger.attempts.record_failure(token, FailureClass.INFRASTRUCTURE, "died", again=True)
-    changed = ledger.results.read_changed_results(study_id, position)
+    changed = ledger.results.read_changed_results_if_few(study_id, position)
     assert all(results[0].seed == first.seed for results in changed.results.values())
 
 
@@ -93,10 +93,10 @@ def test_trials_that_were_added_meanwhile_are_read(ledger):
 def test_all_results_are_to_be_read_where_too_many_changed(ledger, study_id, monkeypatch):
     monkeypatch.setattr(changed_results, "MOST_TRIALS", 3)
     _, position = read_all(ledger, study_id)
-    first, _, *others = ledger.trials.list_open_trials(study_id)
+    first, _, *others = ledger.trials.list_claimable_trials(study_id)
     finish_trial(ledger, first)
-    assert len(ledger.results.read_changed_results(study_id, position).points) == 1
+    assert len(ledger.results.read_changed_results_if_few(study_id, position).points) == 1
     for trial in others:
         token = ledger.attempts.claim_trial(trial.id, "host/1/0")
         ledger.attempts.record_checkpoint(token, CHECKPOINT)
-    assert ledger.results.read_changed_results(study_id, position) is None
+    assert ledger.results.read_changed_results_if_few(study_id, position) is None

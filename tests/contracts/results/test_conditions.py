@@ -11,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import Evaluation, ExampleOutcomes, ProbeResult
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation, group_evaluations_by_row
 from bln_search.specs.trial import make_full_trial_spec
 from bln_search.storage.row_factories import make_evaluation_row
@@ -44,7 +44,7 @@ def study_id(ledger):
 
 def test_evaluations_of_a_trial_are_read_as_they_were_stored(ledger, study_id):
     trial = ledger.trials.list_trials(study_id)[0]
-    stored = ledger.results.list_evaluations_of_trial(trial.id)
+    stored = ledger.results.list_trial_evaluations_with_outcomes(trial.id)
     assert stored == list(under_conditions())
     for evaluation, expected in zip(stored, under_conditions(), strict=True):
         assert evaluation.outcomes.losses.tobytes() == expected.outcomes.losses.tobytes()
@@ -58,8 +58,8 @@ def test_evaluations_are_listed_on_clean_images(ledger, study_id):
 
 
 def test_leaderboard_has_the_metrics_of_each_condition(ledger, study_id):
-    board = ledger.results.rank_study(study_id, STUDY)
-    expected = rank_evaluations(
+    board = ledger.results.rank_rows_of_study(study_id, STUDY)
+    expected = build_leaderboard_from_evaluations(
         TrialEvaluation(trial.arm, trial.seed, evaluation)
         for trial in ledger.trials.list_trials(study_id)
         for evaluation in under_conditions()
@@ -81,7 +81,7 @@ def test_points_are_judged_by_their_clean_loss(ledger):
     clean = [
         item.loss for item in under_conditions() if item.key.has_no_condition and item.key.split is Split.VALIDATION
     ]
-    ((first, second),) = ledger.trials.list_sampled_trials_by_point(study_id)
+    ((first, second),) = ledger.trials.list_sampled_trials_grouped_by_point(study_id)
     assert first.best_loss == second.best_loss == pytest.approx(min(clean))
 
 

@@ -9,12 +9,12 @@ import pytest
 from alembic import command
 from sqlalchemy import func, inspect, select, update
 
-from bln_search.core.enums import LayerSearch
+from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.core.errors import DataError, LedgerError
 from bln_search.core.layer_search_record import FoldScoreSums
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import TrialState
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.alembic_migrations import make_alembic_config
 from bln_search.storage.engine import read_session, schema_transaction, write_session
 from bln_search.storage.ledger import open_and_upgrade_ledger
@@ -22,14 +22,14 @@ from bln_search.storage.tables import LayerSearchRow
 from tests.storage.searches import assert_same, make_search_record
 from tests.support.service_world import finish_trial, study
 
-SPEC = LayersSpec()
-OTHER = LayersSpec(search=LayerSearch.BEAM)
+SPEC = LayerSearchSpec()
+OTHER = LayerSearchSpec(search=LayerSearchAlgorithm.BEAM)
 
 
 def complete(ledger, name="study", seeds=(0, 1)):
     study_id = ledger.studies.store_study_once(study(name, seeds))
     ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    for trial in ledger.trials.list_open_trials(study_id):
+    for trial in ledger.trials.list_claimable_trials(study_id):
         finish_trial(ledger, trial)
     ledger.studies.finish_run(study_id)
     return study_id
@@ -54,12 +54,12 @@ def rows(ledger):
 
 
 def test_progress_is_found_by_the_same_search_only(ledger):
-    first, second = ledger.trials.list_finished_trials(complete(ledger))
+    first, second = ledger.trials.list_finished_full_trials(complete(ledger))
     assert ledger.layer_searches.find_saved_sums(first.id, SPEC) is None
     store_progress(ledger, first, progress(1), 1)
     store_progress(ledger, first, progress(2), 5)
     sums, completed = ledger.layer_searches.find_saved_sums(
-        first.id, LayersSpec.model_validate_json(SPEC.model_dump_json())
+        first.id, LayerSearchSpec.model_validate_json(SPEC.model_dump_json())
     )
     assert completed == 5
     assert_same(sums, progress(2))
@@ -71,7 +71,7 @@ def test_progress_is_found_by_the_same_search_only(ledger):
 
 def test_finished_search_is_read_as_it_was_stored(ledger):
     study_id = complete(ledger)
-    first, second = ledger.trials.list_finished_trials(study_id)
+    first, second = ledger.trials.list_finished_full_trials(study_id)
     records = make_search_record(0), make_search_record(1, digits=[(0, 0), (2, 3)])
     store_record(ledger, second, records[1])
     store_record(ledger, first, records[0])
@@ -90,7 +90,7 @@ def test_finished_search_is_read_as_it_was_stored(ledger):
 
 def test_finished_search_replaces_earlier_records(ledger):
     study_id = complete(ledger, seeds=(0,))
-    (trial,) = ledger.trials.list_finished_trials(study_id)
+    (trial,) = ledger.trials.list_finished_full_trials(study_id)
     store_progress(ledger, trial, progress(), 3)
     assert list(ledger.layer_searches.iter_finished_searches(study_id)) == []
     store_record(ledger, trial, make_search_record(0))
@@ -106,7 +106,7 @@ def test_finished_search_replaces_earlier_records(ledger):
 def test_slower_worker_does_not_overwrite_progress(ledger):
     """Two may search the same network, where one was silent for a while."""
     study_id = complete(ledger, seeds=(0,))
-    (trial,) = ledger.trials.list_finished_trials(study_id)
+    (trial,) = ledger.trials.list_finished_full_trials(study_id)
     store_progress(ledger, trial, progress(1), 5)
     store_progress(ledger, trial, progress(2), 3)
     assert ledger.layer_searches.find_saved_sums(trial.id, SPEC)[1] == 5
@@ -121,7 +121,7 @@ def test_slower_worker_does_not_overwrite_progress(ledger):
 def test_searches_belong_to_their_study(ledger):
     study_id, other_id = complete(ledger), complete(ledger, "other")
     for number in (study_id, other_id):
-        store_record(ledger, ledger.trials.list_finished_trials(number)[0], make_search_record(number))
+        store_record(ledger, ledger.trials.list_finished_full_trials(number)[0], make_search_record(number))
     ledger.studies.delete_and_list_unneeded_files(study_id)
     assert rows(ledger) == 1
     (remaining,) = ledger.layer_searches.iter_finished_searches(other_id)
@@ -130,7 +130,7 @@ def test_searches_belong_to_their_study(ledger):
 
 def test_search_of_a_replaced_checkpoint_is_rejected(ledger):
     study_id = complete(ledger)
-    trial = ledger.trials.list_finished_trials(study_id)[0]
+    trial = ledger.trials.list_finished_full_trials(study_id)[0]
     with pytest.raises(DataError, match="search again"):
         ledger.layer_searches.save_record(trial.id, "another", SPEC, make_search_record())
     with pytest.raises(DataError, match="search again"):
@@ -144,7 +144,7 @@ def test_search_of_a_replaced_checkpoint_is_rejected(ledger):
 def test_new_checkpoint_deletes_the_search_of_the_old_one(ledger):
     study_id = ledger.studies.store_study_once(study(seeds=(0,)))
     ledger.studies.lease_and_start(study_id, lambda _: True)
-    (trial,) = ledger.trials.list_open_trials(study_id)
+    (trial,) = ledger.trials.list_claimable_trials(study_id)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_checkpoint(token, CheckpointRecord("one.safetensors", "1" * 64, 1, "FFFF", 0.5, {}))
     ledger.layer_searches.save_record(trial.id, "1" * 64, SPEC, make_search_record())
@@ -158,7 +158,7 @@ def test_new_checkpoint_deletes_the_search_of_the_old_one(ledger):
 )
 def test_damaged_search_raises_ledger_error(ledger, damage):
     study_id = complete(ledger, seeds=(0,))
-    store_record(ledger, ledger.trials.list_finished_trials(study_id)[0], make_search_record())
+    store_record(ledger, ledger.trials.list_finished_full_trials(study_id)[0], make_search_record())
     with write_session(ledger.database.engine) as session:
         session.execute(update(LayerSearchRow).values(**damage))
     with pytest.raises(LedgerError, match="damaged"):
@@ -166,7 +166,7 @@ def test_damaged_search_raises_ledger_error(ledger, damage):
 
 
 def test_damaged_progress_raises_ledger_error(ledger):
-    (trial,) = ledger.trials.list_finished_trials(complete(ledger, seeds=(0,)))
+    (trial,) = ledger.trials.list_finished_full_trials(complete(ledger, seeds=(0,)))
     store_progress(ledger, trial, progress(), 3)
     with write_session(ledger.database.engine) as session:
         session.execute(update(LayerSearchRow).values(sums=b"PK"))
@@ -176,7 +176,7 @@ def test_damaged_progress_raises_ledger_error(ledger):
 
 def test_iteration_ends_when_the_study_is_deleted(ledger):
     study_id = complete(ledger)
-    for trial in ledger.trials.list_finished_trials(study_id):
+    for trial in ledger.trials.list_finished_full_trials(study_id):
         store_record(ledger, trial, make_search_record())
     reading_on = ledger.layer_searches.iter_finished_searches(study_id)
     next(reading_on)
@@ -187,7 +187,7 @@ def test_iteration_ends_when_the_study_is_deleted(ledger):
 def test_migration_adds_and_removes_only_its_table(url):
     ledger = open_and_upgrade_ledger(url)
     study_id = complete(ledger)
-    store_record(ledger, ledger.trials.list_finished_trials(study_id)[0], make_search_record())
+    store_record(ledger, ledger.trials.list_finished_full_trials(study_id)[0], make_search_record())
     config = make_alembic_config()
 
     def migrate(step, revision):
@@ -201,7 +201,7 @@ def test_migration_adds_and_removes_only_its_table(url):
     ledger.close()
     ledger = open_and_upgrade_ledger(url)  # brings it up to date
     assert rows(ledger) == 0
-    trial = ledger.trials.list_finished_trials(study_id)[0]
+    trial = ledger.trials.list_finished_full_trials(study_id)[0]
     store_record(ledger, trial, make_search_record())
     assert ledger.layer_searches.is_search_finished(trial.id, SPEC)
     ledger.close()

@@ -36,14 +36,14 @@ def study(ledger):
 def test_metrics_are_read_as_they_were_stored(ledger, study):
     trial = ledger.trials.list_trials(study)[0]
     expected = {evaluation.key: dict(evaluation.metrics) for evaluation in with_metrics(0.25)}
-    stored = ledger.results.list_evaluations_of_trial(trial.id)
+    stored = ledger.results.list_trial_evaluations_with_outcomes(trial.id)
     assert {evaluation.key: dict(evaluation.metrics) for evaluation in stored} == expected
     listed = [record for record in ledger.results.list_clean_evaluations(study) if record.trial_id == trial.id]
     assert {record.evaluation.key: dict(record.evaluation.metrics) for record in listed} == expected
 
 
 def test_a_row_has_the_mean_of_metrics_that_every_seed_has(ledger, study):
-    board = ledger.results.rank_study(study, STUDY)
+    board = ledger.results.rank_rows_of_study(study, STUDY)
     assert board.task_metric_names == ("r2", "mean_absolute_error")
     for row in board.rows:
         if row.state is not EvaluationState.MEASURED:
@@ -58,9 +58,9 @@ def test_a_row_has_the_mean_of_metrics_that_every_seed_has(ledger, study):
 
 def test_metrics_do_not_influence_the_order(ledger, study):
     trials = ledger.trials.list_trials(study)
-    board = ledger.results.rank_study(study, STUDY)
+    board = ledger.results.rank_rows_of_study(study, STUDY)
     other = ledger.studies.store_study_once(STUDY.model_copy(update={"name": "other"}))
     for trial, position in zip(ledger.trials.list_trials(other), range(len(trials)), strict=True):
         finish_trial(ledger, trial, with_metrics(-float(position)))
-    order = [(row.rank, row.key) for row in ledger.results.rank_study(other, STUDY).rows]
+    order = [(row.rank, row.key) for row in ledger.results.rank_rows_of_study(other, STUDY).rows]
     assert order == [(row.rank, row.key) for row in board.rows]

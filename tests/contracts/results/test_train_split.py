@@ -42,8 +42,8 @@ def test_training_split_is_read_as_it_was_stored(ledger):
     trials = ledger.trials.list_trials(study_id)
     for trial in trials:
         finish_trial(ledger, trial, with_train_split())
-    assert ledger.results.list_evaluations_of_trial(trials[0].id) == list(with_train_split())
-    for row in ledger.results.rank_study(study_id, STUDY).rows:
+    assert ledger.results.list_trial_evaluations_with_outcomes(trials[0].id) == list(with_train_split())
+    for row in ledger.results.rank_rows_of_study(study_id, STUDY).rows:
         if row.rank is not None:
             validation, training = row.metrics[Split.VALIDATION].loss.mean, row.metrics[Split.TRAIN].loss.mean
             assert training == pytest.approx(validation / 2, rel=1e-6)

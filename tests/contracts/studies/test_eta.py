@@ -10,7 +10,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
 from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.pagination import PageRequest
-from bln_search.storage.studies.eta import RunningTrial, TrialThroughput, measure_throughput_by_study
+from bln_search.storage.studies.eta import RunningTrial, StudyThroughput, measure_throughput_by_study
 from bln_search.storage.tables import AttemptRow, EventRow
 from bln_search.storage.trials.reports import ResumptionReport
 from tests.support.service_world import finish_trial, study
@@ -21,7 +21,7 @@ AT = datetime(2026, 1, 31, 23, 59, 30, 250_000, tzinfo=UTC)
 def test_seconds_are_the_mean_of_finished_attempts(ledger):
     study_id = ledger.queue.submit_study(study(seeds=range(4)), "ada").study_id
     ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    first, second, third, _ = ledger.trials.list_open_trials(study_id)
+    first, second, third, _ = ledger.trials.list_claimable_trials(study_id)
     with read_session(ledger.database.engine) as session:
         assert measure_throughput_by_study(session, [study_id]) == {}
     for trial in (first, second):
@@ -35,37 +35,37 @@ def test_seconds_are_the_mean_of_finished_attempts(ledger):
     with read_session(ledger.database.engine) as session:
         assert measure_throughput_by_study(session, []) == {}
         assert measure_throughput_by_study(session, [study_id]) == {
-            study_id: TrialThroughput(60.0, (RunningTrial(AT, 2),))
+            study_id: StudyThroughput(60.0, (RunningTrial(AT, 2),))
         }
-    (line,) = ledger.listing.list_study_page(PageRequest(5, "created"))
-    assert line.throughput == TrialThroughput(60.0, (RunningTrial(AT, 2),))
+    (line,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    assert line.throughput == StudyThroughput(60.0, (RunningTrial(AT, 2),))
 
 
 def test_remaining_time_is_shared_by_running_trials():
-    pace = TrialThroughput(60.0, (RunningTrial(AT, 2), RunningTrial(AT - timedelta(seconds=90), 2)))
+    pace = StudyThroughput(60.0, (RunningTrial(AT, 2), RunningTrial(AT - timedelta(seconds=90), 2)))
     assert pace.estimate_remaining_seconds(0, AT) == 30  # one has a minute to go, the other is late
     assert pace.estimate_remaining_seconds(4, AT) == (4 * 60 + 60) / 2
-    assert TrialThroughput(60.0).estimate_remaining_seconds(4, AT) == 240
+    assert StudyThroughput(60.0).estimate_remaining_seconds(4, AT) == 240
 
 
 def test_time_is_known_from_the_first_epoch_on(ledger):
     study_id = ledger.queue.submit_study(study(seeds=range(3), epochs=20), "ada").study_id
     ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    first, second, _ = ledger.trials.list_open_trials(study_id)
+    first, second, _ = ledger.trials.list_claimable_trials(study_id)
     lost = ledger.attempts.claim_trial(first.id, "host/1/0")
     ledger.attempts.record_epochs(lost, [epoch(number) for number in range(1, 16)])
     ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)
     tokens = [ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in (first, second)]
-    (item,) = ledger.listing.list_study_page(PageRequest(5, "created"))
-    assert item.throughput.sum_of_running_fractions == 0  # the epochs of an earlier attempt do not count
+    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    assert item.throughput.sum_of_finished_fractions == 0  # the epochs of an earlier attempt do not count
     assert item.throughput.estimate_remaining_seconds(1, AT) is None
     ledger.attempts.record_epochs(tokens[1], [epoch(number) for number in range(1, 8)])
     with write_session(ledger.database.engine) as session:
         session.execute(update(AttemptRow).where(AttemptRow.id.in_(tokens)).values(started_at=AT))
         session.execute(update(EventRow).where(EventRow.kind == "epoch").values(at=AT + timedelta(seconds=70)))
-    (item,) = ledger.listing.list_study_page(PageRequest(5, "created"))
+    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
     assert item.throughput.running == (RunningTrial(AT, 20), RunningTrial(AT, 20, 7, AT + timedelta(seconds=70)))
-    assert item.throughput.sum_of_running_fractions == 7 / 20
+    assert item.throughput.sum_of_finished_fractions == 7 / 20
     now = AT + timedelta(seconds=80)  # a trial takes 200 seconds; two of three have 120 to go
     assert item.throughput.estimate_remaining_seconds(1, now) == (2 * 120 + 200) / 2
 
@@ -73,20 +73,20 @@ def test_time_is_known_from_the_first_epoch_on(ledger):
 def test_epochs_before_a_resumption_count_as_finished_and_not_for_the_speed(ledger):
     study_id = ledger.queue.submit_study(study(seeds=range(1), epochs=20), "ada").study_id
     ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    (trial,) = ledger.trials.list_open_trials(study_id)
+    (trial,) = ledger.trials.list_claimable_trials(study_id)
     lost = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_epochs(lost, [epoch(number) for number in range(1, 11)])
     ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
-    ledger.attempts.record_reports([ResumptionReport(token, [epoch(number) for number in range(1, 11)])])
-    (item,) = ledger.listing.list_study_page(PageRequest(5, "created"))
-    assert item.throughput.sum_of_running_fractions == 10 / 20
+    ledger.attempts.record_attempt_reports([ResumptionReport(token, [epoch(number) for number in range(1, 11)])])
+    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    assert item.throughput.sum_of_finished_fractions == 10 / 20
     assert item.throughput.estimate_remaining_seconds(0, AT) is None
     ledger.attempts.record_epochs(token, [epoch(11), epoch(12)])
     with write_session(ledger.database.engine) as session:
         session.execute(update(AttemptRow).where(AttemptRow.id == token).values(started_at=AT))
         session.execute(update(EventRow).where(EventRow.kind == "epoch").values(at=AT + timedelta(seconds=20)))
-    (item,) = ledger.listing.list_study_page(PageRequest(5, "created"))
+    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
     now = AT + timedelta(seconds=20)  # two epochs took 20 seconds, eight are to go
     assert item.throughput.estimate_remaining_seconds(0, now) == 80
 

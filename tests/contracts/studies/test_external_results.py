@@ -15,7 +15,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split, StudyKind
 from bln_search.core.errors import DataError, IdempotencyConflictError, StateTransitionError
 from bln_search.core.states import EvaluationState, StudyState, TrialState
-from bln_search.storage.checkpoints.needed_files import list_needed_file_digests
+from bln_search.storage.checkpoints.needed_files import read_digests_by_needed_file
 from bln_search.storage.pagination import PageRequest
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, StudyRow, TrialRow
 from tests.support.external_results import outcomes_of, submit
@@ -107,7 +107,7 @@ def test_results_that_cannot_be_stored_leave_nothing(ledger, monkeypatch):
 
 def test_leaderboard_ranks_the_means_over_networks(ledger):
     study_id = submit(ledger, networks=3).study_id
-    board = ledger.results.rank_study(study_id, ledger.studies.get(study_id).spec)
+    board = ledger.results.rank_rows_of_study(study_id, ledger.studies.get(study_id).spec)
     ranked = [row for row in board.rows if row.rank is not None]
     means = [row.metrics[Split.VALIDATION].loss.mean for row in ranked]
     assert len(ranked) == 15
@@ -119,13 +119,13 @@ def test_leaderboard_ranks_the_means_over_networks(ledger):
 def test_networks_need_no_checkpoint_file(ledger, tmp_path):
     study_id = submit(ledger).study_id
     with ledger.database.read_session() as session:
-        assert list_needed_file_digests(session) == {}
+        assert read_digests_by_needed_file(session) == {}
         checkpoint_id = session.scalar(select(CheckpointRow.id))
     assert [trial.checkpoint for trial in ledger.trials.list_trials(study_id)] == [None, None]
     assert ledger.checkpoints.find_checkpoint(study_id, checkpoint_id) is None
     assert ledger.checkpoints.list_trials_by_validation_loss(study_id, "network", "") == []
     assert ledger.garbage.find_garbage(FolderStore(tmp_path / "kept"), timedelta(hours=2)).files == ()
-    assert [networks.files for networks in ledger.freeable_files.list_freeable_files(1)] == [frozenset()]
+    assert [networks.files for networks in ledger.freeable_files.list_prunable_files_by_study(1)] == [frozenset()]
 
 
 def test_deleting_removes_every_row_and_no_file(ledger):
@@ -137,7 +137,7 @@ def test_deleting_removes_every_row_and_no_file(ledger):
 def test_what_needs_networks_or_a_run_is_one_clear_error(ledger):
     study_id = submit(ledger).study_id
     with pytest.raises(DataError, match=rf"study {study_id} \(own\) has external results"):
-        ledger.studies.get(study_id).check_networks_are_stored()
+        ledger.studies.get(study_id).check_has_no_external_results()
     for request in (ledger.queue.pause, ledger.queue.cancel, lambda number: ledger.queue.resume(number, 5)):
         with pytest.raises(StateTransitionError, match="complete study"):
             request(study_id)
@@ -145,5 +145,5 @@ def test_what_needs_networks_or_a_run_is_one_clear_error(ledger):
 
 def test_lists_show_the_kind_of_each_study(ledger):
     submit(ledger)
-    (item,) = ledger.listing.list_study_page(PageRequest(5, "-created"))
+    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "-created"))
     assert (item.kind, item.planned, item.results) == ("external", 2, 2)

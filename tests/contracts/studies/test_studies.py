@@ -21,7 +21,7 @@ def test_study_is_stored_once_with_its_trials(ledger):
     summary = ledger.studies.get_by_name_or_id("study")
     assert summary.spec == STUDY
     assert summary.trials == {TrialState.WAITING: 4}
-    assert [trial.spec.label for trial in ledger.trials.list_open_trials(study_id)] == [
+    assert [trial.spec.label for trial in ledger.trials.list_claimable_trials(study_id)] == [
         "bln seed 0",
         "bn seed 0",
         "bln seed 4294967295",
@@ -47,14 +47,14 @@ def test_unknown_study_raises_an_error(ledger, name):
 def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trials = ledger.trials.list_open_trials(study_id)
+    trials = ledger.trials.list_claimable_trials(study_id)
     for trial in trials[:3]:
         finish_trial(ledger, trial)
     assert ledger.studies.finish_run(study_id) is StudyState.INTERRUPTED
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trials[3].id, "host/1/0"), "nan")
     assert ledger.studies.finish_run(study_id) is StudyState.COMPLETE
-    assert ledger.trials.list_open_trials(study_id) == []
+    assert ledger.trials.list_claimable_trials(study_id) == []
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
     assert ledger.studies.finish_run(study_id) is StudyState.COMPLETE
 
@@ -62,7 +62,7 @@ def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
 def test_study_of_a_live_process_is_busy_until_the_lease_ends(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/77/0")
     with pytest.raises(StudyBusyError, match=r"host/77/0.*wait for it, or stop it first"):
         ledger.studies.lease_and_start(study_id, lambda worker: worker == "host/77/0")
@@ -75,8 +75,8 @@ def test_study_of_a_live_process_is_busy_until_the_lease_ends(ledger):
 def test_deleting_a_study_keeps_files_of_others(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     other_id = ledger.studies.store_study_once(STUDY.model_copy(update={"title": "other"}))
-    finish_trial(ledger, ledger.trials.list_open_trials(study_id)[0])
-    finish_trial(ledger, ledger.trials.list_open_trials(other_id)[0])
+    finish_trial(ledger, ledger.trials.list_claimable_trials(study_id)[0])
+    finish_trial(ledger, ledger.trials.list_claimable_trials(other_id)[0])
     assert ledger.studies.delete_and_list_unneeded_files(study_id) == []
     assert ledger.studies.delete_and_list_unneeded_files(other_id) == ["file"]
     with read_session(ledger.database.engine) as session:

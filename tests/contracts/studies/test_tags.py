@@ -20,7 +20,7 @@ def studies(ledger):
 
 
 def names(ledger, **filters):
-    return [item.name for item in ledger.listing.list_study_page(PageRequest(50, "created"), **filters)]
+    return [item.name for item in ledger.listing.list_study_page_plus_one(PageRequest(50, "created"), **filters)]
 
 
 def test_tags_are_sorted_stored_once_and_replaced(ledger, studies):

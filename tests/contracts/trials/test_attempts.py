@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from bln_search.core.errors import StaleAttemptError, StudyBusyError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import AttemptState, EvaluationState, FailureClass, TrialState
-from bln_search.specs import list_planned_rows
+from bln_search.specs import list_planned_configurations_and_estimates
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, EvaluationRow
@@ -22,7 +22,7 @@ from tests.contracts.trained_studies import CHECKPOINT, STUDY, evaluations, no_w
 def test_finished_trial_is_read_as_it_was_recorded(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)])
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
@@ -54,7 +54,7 @@ def test_finished_trial_is_read_as_it_was_recorded(ledger):
 def test_epochs_have_test_values_only_where_they_were_evaluated(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/1/0")
+    token = ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(study_id)[0].id, "host/1/0")
     with_test = EpochRecord(2, 0.4, 0.7, 0.6, 0.8, 1.5, 0.65, 0.75)
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5), with_test])
     first, second = (event.data for event in ledger.events.list_events(study_id) if event.kind == "epoch")
@@ -65,17 +65,17 @@ def test_epochs_have_test_values_only_where_they_were_evaluated(ledger):
 def test_diverged_trial_counts_for_all_its_rows(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
     records = ledger.results.list_clean_evaluations(study_id)
-    assert len(records) == 2 * len(list_planned_rows(trial.spec))
+    assert len(records) == 2 * len(list_planned_configurations_and_estimates(trial.spec))
     assert {record.evaluation.state for record in records} == {EvaluationState.DIVERGED}
     assert "the loss is not finite" in records[0].evaluation.reason
 
 
 def test_a_trial_is_claimed_once(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     tokens, rejections = [], []
 
     def claim():
@@ -94,7 +94,7 @@ def test_a_trial_is_claimed_once(ledger):
 
 def test_late_report_is_rejected_and_writes_nothing(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     old_token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
     token = ledger.attempts.claim_trial(trial.id, "host/2/0")
@@ -115,10 +115,10 @@ def test_late_report_is_rejected_and_writes_nothing(ledger):
 
 def test_trained_trial_of_a_dead_worker_needs_evaluation_only(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     ledger.attempts.record_checkpoint(ledger.attempts.claim_trial(trial.id, "host/1/0"), CHECKPOINT)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    open_trial = ledger.trials.list_open_trials(study_id)[0]
+    open_trial = ledger.trials.list_claimable_trials(study_id)[0]
     assert open_trial.id == trial.id
     assert open_trial.checkpoint == CHECKPOINT
     token = ledger.attempts.claim_trial(trial.id, "host/2/0")
@@ -128,7 +128,7 @@ def test_trained_trial_of_a_dead_worker_needs_evaluation_only(ledger):
 
 def test_a_heartbeat_extends_the_lease(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
-    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "host/77/0")
+    token = ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(study_id)[0].id, "host/77/0")
     ledger.database.clock = lambda: datetime.now(UTC) + LEASE - timedelta(seconds=1)
     ledger.attempts.record_heartbeats([token])
     ledger.database.clock = lambda: datetime.now(UTC) + LEASE + timedelta(seconds=1)
@@ -139,7 +139,7 @@ def test_a_heartbeat_extends_the_lease(ledger):
 def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     ledger.attempts.record_failure(
         ledger.attempts.claim_trial(trial.id, "w/1/0"), FailureClass.INFRASTRUCTURE, "died", again=True
     )
@@ -148,15 +148,17 @@ def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
     )
     failed = ledger.trials.list_trials(study_id)[0]
     assert (failed.state, failed.reason) == (TrialState.FAILED, "no data")
-    assert len(ledger.trials.list_open_trials(study_id)) == 3
+    assert len(ledger.trials.list_claimable_trials(study_id)) == 3
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    assert len(ledger.trials.list_open_trials(study_id)) == 4
+    assert len(ledger.trials.list_claimable_trials(study_id)) == 4
 
 
 def test_released_trials_wait_again(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    tokens = [ledger.attempts.claim_trial(trial.id, "w/1/0") for trial in ledger.trials.list_open_trials(study_id)[:2]]
+    tokens = [
+        ledger.attempts.claim_trial(trial.id, "w/1/0") for trial in ledger.trials.list_claimable_trials(study_id)[:2]
+    ]
     ledger.attempts.release_attempts(tokens)
     assert ledger.studies.get_by_name_or_id("study").trials == {TrialState.WAITING: 4}
     with read_session(ledger.database.engine) as session:
@@ -165,7 +167,7 @@ def test_released_trials_wait_again(ledger):
 
 def test_evaluations_are_stored_atomically(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
-    token = ledger.attempts.claim_trial(ledger.trials.list_open_trials(study_id)[0].id, "w/1/0")
+    token = ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(study_id)[0].id, "w/1/0")
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
     duplicated = (*evaluations(), evaluations()[0])
     with pytest.raises(Exception, match=r"(?i)unique"):

@@ -13,7 +13,7 @@ def submit(ledger):
     """Return the id of a study with a finished, a trained and two waiting trials, and the ids of its trials."""
     study_id = ledger.queue.submit_study(STUDY, "ada").study_id
     ledger.studies.lease_and_start(study_id, no_worker_is_alive, "host/1/0")
-    first, second, *_ = trials = ledger.trials.list_open_trials(study_id)
+    first, second, *_ = trials = ledger.trials.list_claimable_trials(study_id)
     finish_trial(ledger, first)
     token = ledger.attempts.claim_trial(second.id, "host/1/0")
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
@@ -22,7 +22,7 @@ def submit(ledger):
 
 
 def states(ledger, study_id, state=None):
-    return [trial.state for trial in ledger.listing.list_trial_page(study_id, PAGE, {"state": state})]
+    return [trial.state for trial in ledger.listing.list_trial_page_plus_one(study_id, PAGE, {"state": state})]
 
 
 def test_open_trials_of_a_cancelled_study_are_cancelled_until_it_is_resumed(ledger):
@@ -55,7 +55,7 @@ def test_open_trials_of_a_cancelled_study_are_cancelled_until_it_is_resumed(ledg
 def test_attempt_has_the_result_of_its_trial(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    diverged, pruned, finished, _ = ledger.trials.list_open_trials(study_id)
+    diverged, pruned, finished, _ = ledger.trials.list_claimable_trials(study_id)
     lost = ledger.attempts.claim_trial(diverged.id, "host/1/0")
     ledger.attempts.release_attempts([lost])
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(diverged.id, "host/1/0"), "loss is not finite")

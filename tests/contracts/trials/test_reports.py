@@ -48,7 +48,7 @@ def study_id(ledger):
 
 
 def claim(ledger, study_id, count):
-    trials = [trial.id for trial in ledger.trials.list_open_trials(study_id)[:count]]
+    trials = [trial.id for trial in ledger.trials.list_claimable_trials(study_id)[:count]]
     return ledger.attempts.claim_trials(trials, "host/1/0")
 
 
@@ -69,7 +69,7 @@ def stored_results(ledger, study_id):
     ]
     results = {}
     for trial in ledger.trials.list_trials(study_id):
-        for evaluation in ledger.results.list_evaluations_of_trial(trial.id):
+        for evaluation in ledger.results.list_trial_evaluations_with_outcomes(trial.id):
             outcomes = evaluation.outcomes
             values = None if outcomes is None else (outcomes.losses.tolist(), outcomes.correct.tolist())
             results[trial.seed, evaluation.key] = (evaluation, values)
@@ -89,7 +89,7 @@ def test_reports_together_store_what_they_store_one_by_one(ledger, kind, create_
         reports += [CheckpointReport(tokens[6], CHECKPOINT)]
         reports += [FailureReport(tokens[6], FailureClass.INFRASTRUCTURE, "died", again=True)]
         for batch in [reports] if together else [[report] for report in reports]:
-            other.attempts.record_reports(batch)
+            other.attempts.record_attempt_reports(batch)
         stored.append(stored_results(other, study_id))
         with read_session(other.database.engine) as session:
             assert session.get_one(StudyRow, study_id).results == 5
@@ -105,10 +105,10 @@ def test_reports_together_store_what_they_store_one_by_one(ledger, kind, create_
 
 def test_outcomes_belong_to_their_evaluations(ledger, study_id):
     tokens = claim(ledger, study_id, 4)
-    ledger.attempts.record_reports([report for token in tokens for report in reports_of_whole_trial(token)])
+    ledger.attempts.record_attempt_reports([report for token in tokens for report in reports_of_whole_trial(token)])
     for token, trial in zip(tokens, ledger.trials.list_trials(study_id), strict=False):
         for stored, sent in zip(
-            ledger.results.list_evaluations_of_trial(trial.id), evaluations(5 + token), strict=True
+            ledger.results.list_trial_evaluations_with_outcomes(trial.id), evaluations(5 + token), strict=True
         ):
             assert stored == sent
             if sent.outcomes is not None:
@@ -121,14 +121,14 @@ def test_one_stale_attempt_refuses_all_reports_of_the_transaction(ledger, study_
     ledger.attempts.release_attempts(tokens[1:])
     before = stored_results(ledger, study_id)
     with pytest.raises(StaleAttemptError, match=f"attempt {tokens[1]} is lost"):
-        ledger.attempts.record_reports([*reports_of_whole_trial(tokens[0]), EpochsReport(tokens[1], [EPOCH])])
+        ledger.attempts.record_attempt_reports([*reports_of_whole_trial(tokens[0]), EpochsReport(tokens[1], [EPOCH])])
     assert stored_results(ledger, study_id) == before
 
 
 def test_report_after_the_end_of_its_attempt_is_refused_in_the_same_transaction(ledger, study_id):
     (token,) = claim(ledger, study_id, 1)
     with pytest.raises(StaleAttemptError, match="ended"):
-        ledger.attempts.record_reports([*reports_of_whole_trial(token), EpochsReport(token, [EPOCH])])
+        ledger.attempts.record_attempt_reports([*reports_of_whole_trial(token), EpochsReport(token, [EPOCH])])
     assert ledger.results.list_clean_evaluations(study_id) == []
 
 
@@ -149,17 +149,19 @@ def test_number_of_statements_is_independent_of_the_number_of_trials(ledger, stu
     for size in (1, SEEDS - 1):
         with counted_statements(ledger.database.engine) as statements:
             tokens = claim(ledger, study_id, size)
-            ledger.attempts.record_reports([report for token in tokens for report in reports_of_whole_trial(token)])
+            ledger.attempts.record_attempt_reports(
+                [report for token in tokens for report in reports_of_whole_trial(token)]
+            )
         counts.append(len(statements))
     assert counts[0] == counts[1]
 
 
 def test_trials_are_claimed_all_or_none(ledger, study_id):
-    trials = [trial.id for trial in ledger.trials.list_open_trials(study_id)]
+    trials = [trial.id for trial in ledger.trials.list_claimable_trials(study_id)]
     ledger.attempts.claim_trial(trials[2], "host/1/0")
     with pytest.raises(StudyBusyError, match="seed 2 is running"):
         ledger.attempts.claim_trials(trials[:4], "host/2/0")
-    assert [trial.id for trial in ledger.trials.list_open_trials(study_id)] == [*trials[:2], *trials[3:]]
+    assert [trial.id for trial in ledger.trials.list_claimable_trials(study_id)] == [*trials[:2], *trials[3:]]
     tokens = ledger.attempts.claim_trials(trials[:2], "host/2/0")
     with read_session(ledger.database.engine) as session:
         claimed = session.execute(select(AttemptRow.id, AttemptRow.trial_id, AttemptRow.number)).all()
@@ -187,7 +189,7 @@ def test_reader_that_continues_after_its_last_event_misses_none(ledger, study_id
 
     def write(own):
         for _ in range(rounds):
-            ledger.attempts.record_reports([EpochsReport(token, [EPOCH, EPOCH]) for token in own])
+            ledger.attempts.record_attempt_reports([EpochsReport(token, [EPOCH, EPOCH]) for token in own])
 
     def follow():
         while True:
@@ -213,10 +215,10 @@ def test_resumption_records_the_epochs_whose_reports_were_lost(ledger, study_id)
     """The first attempt ended before its second epoch was written."""
     records = [replace(EPOCH, epoch=number) for number in (1, 2, 3)]
     (first,) = claim(ledger, study_id, 1)
-    ledger.attempts.record_reports([EpochsReport(first, records[:1])])
+    ledger.attempts.record_attempt_reports([EpochsReport(first, records[:1])])
     ledger.attempts.record_failure(first, FailureClass.INFRASTRUCTURE, "killed", again=True)
     (second,) = claim(ledger, study_id, 1)
-    ledger.attempts.record_reports([ResumptionReport(second, records[:2]), EpochsReport(second, records[2:])])
+    ledger.attempts.record_attempt_reports([ResumptionReport(second, records[:2]), EpochsReport(second, records[2:])])
     events = [
         (event.kind, event.data["attempt"], event.data["epoch"])
         for event in ledger.events.list_events(study_id)
@@ -228,13 +230,13 @@ def test_resumption_records_the_epochs_whose_reports_were_lost(ledger, study_id)
 def test_resumed_attempt_is_shown_at_the_epoch_after_which_it_resumed(ledger, study_id):
     (first,) = claim(ledger, study_id, 1)
     records = [replace(EPOCH, epoch=number) for number in (1, 2)]
-    ledger.attempts.record_reports([EpochsReport(first, records)])
+    ledger.attempts.record_attempt_reports([EpochsReport(first, records)])
     ledger.attempts.record_failure(first, FailureClass.INFRASTRUCTURE, "killed", again=True)
-    trial = ledger.trials.list_open_trials(study_id)[0]
+    trial = ledger.trials.list_claimable_trials(study_id)[0]
     (second,) = claim(ledger, study_id, 1)
     shown = []
     for reports in ([], [ResumptionReport(second, records)], [EpochsReport(second, [replace(EPOCH, epoch=3)])]):
-        ledger.attempts.record_reports(reports)
+        ledger.attempts.record_attempt_reports(reports)
         with read_session(ledger.database.engine) as session:
             shown.append(read_activity_by_trial(session, [trial.id])[trial.id].epoch)
     assert shown == [0, 2, 3]

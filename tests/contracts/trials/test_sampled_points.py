@@ -22,12 +22,12 @@ def point(rate):
 
 def test_sampled_point_is_stored_once_with_all_seeds(ledger):
     study_id = ledger.studies.store_study_once(SAMPLED_STUDY)
-    assert ledger.trials.list_open_trials(study_id) == []
+    assert ledger.trials.list_claimable_trials(study_id) == []
     added = ledger.trials.add_trials_of_new_point(study_id, point(0.01))
     assert [trial.spec.seed for trial in added] == [0, 1]
     assert ledger.trials.add_trials_of_new_point(study_id, point(0.01)) is None
     assert len(ledger.trials.add_trials_of_new_point(study_id, point(0.02))) == 2
-    assert ledger.trials.list_open_trials(study_id)[:2] == added
+    assert ledger.trials.list_claimable_trials(study_id)[:2] == added
     assert [trial.point_label for trial in ledger.trials.list_trials(study_id)] == [
         "learning_rate=0.01",
         "learning_rate=0.01",
@@ -46,13 +46,15 @@ def test_pruned_trial_is_a_result_for_the_sampler(ledger):
     with pytest.raises(StaleAttemptError):
         ledger.attempts.record_epochs(token, [EpochRecord(2, 0.9, 0.1, 0.7, 0.2, 1.0)])
     finish_trial(ledger, second)
-    ((pruned, finished),) = ledger.trials.list_sampled_trials_by_point(study_id)
+    ((pruned, finished),) = ledger.trials.list_sampled_trials_grouped_by_point(study_id)
     assert (pruned.state, pruned.losses, pruned.objective_value(Objective.LOSS)) == (TrialState.PRUNED, {1: 0.8}, None)
     assert finished.objective_value(Objective.LOSS) == CHECKPOINT.validation_loss
     assert finished.objective_value(Objective.BEST_LOSS) < 1
     assert finished.objective_value(Objective.PARAMETERS) is None
-    assert ledger.trials.list_sampled_trials_by_point(study_id, [pruned.key, finished.key]) == [[pruned, finished]]
-    assert ledger.trials.list_sampled_trials_by_point(study_id, ["another"]) == []
+    assert ledger.trials.list_sampled_trials_grouped_by_point(study_id, [pruned.key, finished.key]) == [
+        [pruned, finished]
+    ]
+    assert ledger.trials.list_sampled_trials_grouped_by_point(study_id, ["another"]) == []
     assert ledger.studies.finish_run(study_id, exhausted=False) is StudyState.INTERRUPTED
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
     assert ledger.studies.finish_run(study_id, exhausted=True) is StudyState.COMPLETE
@@ -60,7 +62,7 @@ def test_pruned_trial_is_a_result_for_the_sampler(ledger):
 
 def test_optuna_records_are_apart_from_the_ledger(ledger):
     """Its tables are called like ours or like Alembic's: in one namespace they would break each other."""
-    storage = optuna.storages.RDBStorage(ledger.make_optuna_storage_url())
+    storage = optuna.storages.RDBStorage(ledger.prepare_optuna_storage_url())
     study = optuna.create_study(storage=storage, study_name="other")
     study.tell(study.ask(), 1.0)
     assert optuna.load_study(study_name="other", storage=storage).best_value == 1.0

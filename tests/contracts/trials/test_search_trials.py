@@ -28,7 +28,7 @@ def full_trainings(rate):
 def accept(ledger):
     study_id = ledger.studies.store_study_once(STUDY)
     ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    return study_id, ledger.trials.list_open_trials(study_id)
+    return study_id, ledger.trials.list_claimable_trials(study_id)
 
 
 def train_epoch(ledger, trial):
@@ -40,7 +40,7 @@ def train_epoch(ledger, trial):
 def test_accepted_study_has_its_search_trials_and_plans_the_full_trainings(ledger):
     study_id, searched = accept(ledger)
     assert [trial.parameters for trial in searched] == [{RATE: rate, HORIZON_KEY: 3} for rate in (0.01, 0.02)]
-    assert all(trial.is_search_trial for trial in searched)
+    assert all(trial.is_search_phase_trial for trial in searched)
     assert ledger.studies.get(study_id).planned == 4
     assert ledger.trials.list_trials(study_id)[0].spec.horizon == 3
 
@@ -48,9 +48,9 @@ def test_accepted_study_has_its_search_trials_and_plans_the_full_trainings(ledge
 def test_full_training_at_a_searched_point_is_stored_once_and_is_another_point(ledger):
     study_id, (first, second) = accept(ledger)
     added = ledger.trials.add_trials_of_new_point(study_id, full_trainings(0.02))
-    assert [(trial.seed, trial.is_search_trial) for trial in added] == [(0, False), (1, False)]
+    assert [(trial.seed, trial.is_search_phase_trial) for trial in added] == [(0, False), (1, False)]
     assert ledger.trials.add_trials_of_new_point(study_id, full_trainings(0.02)) is None
-    points = ledger.trials.list_sampled_trials_by_point(study_id)
+    points = ledger.trials.list_sampled_trials_grouped_by_point(study_id)
     assert [[trial.key for trial in trials] for trials in points] == [
         [first.key],
         [second.key],
@@ -65,8 +65,8 @@ def test_results_are_those_of_the_full_trainings(ledger):
     added = ledger.trials.add_trials_of_new_point(study_id, full_trainings(0.02))
     for trial in added:
         finish_trial(ledger, trial)
-    assert [trial.id for trial in ledger.trials.list_finished_trials(study_id)] == [trial.id for trial in added]
-    board = ledger.results.rank_study(study_id, STUDY)
+    assert [trial.id for trial in ledger.trials.list_finished_full_trials(study_id)] == [trial.id for trial in added]
+    board = ledger.results.rank_rows_of_study(study_id, STUDY)
     assert {(row.point, row.seeds) for row in board.rows if row.rank is not None} == {(added[0].point_json, 2)}
     point = added[0].point_json
     assert set(ledger.results.read_layer_drifts_by_seed(study_id, "bn", point)) == {0, 1}

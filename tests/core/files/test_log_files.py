@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bln_search.core.errors import OutputFileError
-from bln_search.core.files.log_files import LogFileSettings, open_first_unlocked_log_file
+from bln_search.core.files.log_files import LogFileSettings, open_first_unlocked_log_handler
 from bln_search.core.logs import configure_logging
 
 
@@ -19,7 +19,7 @@ def open_log():
     handlers = []
 
     def open_one(path, size=1000, older=2):
-        handlers.append(open_first_unlocked_log_file(LogFileSettings(path, size, older)))
+        handlers.append(open_first_unlocked_log_handler(LogFileSettings(path, size, older)))
         return handlers[-1]
 
     yield open_one

@@ -85,7 +85,8 @@ def test_only_random_corruptions_depend_on_seed_and_index(name):
 
 def test_corruptions_have_draws_of_their_own():
     name, other = (
-        next(iter(applying.iter_generators_per_example(name, 0, [0]))).random(4) for name in ("fog", "shot_noise")
+        next(iter(applying.iter_random_generators_per_example(name, 0, [0]))).random(4)
+        for name in ("fog", "shot_noise")
     )
     assert not np.array_equal(name, other)
 

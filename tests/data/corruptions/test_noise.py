@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bln_search.core.corruption import SEVERITIES
-from bln_search.data.corruptions.corrupted_images import iter_generators_per_example
+from bln_search.data.corruptions.corrupted_images import iter_random_generators_per_example
 from bln_search.data.corruptions.noise import gaussian_noise, impulse_noise, shot_noise
 
 IMAGES = np.full((40, 3, 32, 32), 0.4)
@@ -16,7 +16,7 @@ IMAGES = np.full((40, 3, 32, 32), 0.4)
 
 
 def corrupted_by(function, severity):
-    return function(IMAGES, severity, iter_generators_per_example("noise", 0, range(len(IMAGES))))
+    return function(IMAGES, severity, iter_random_generators_per_example("noise", 0, range(len(IMAGES))))
 
 
 @pytest.mark.parametrize(("severity", "deviation"), list(enumerate([0.04, 0.06, 0.08, 0.09, 0.10], start=1)))
@@ -46,7 +46,7 @@ def test_shot_noise_has_the_variance_of_a_poisson_count(severity, photons):
 
 def test_shot_noise_leaves_black_pixels_black():
     black = np.zeros((1, 1, 4, 4))
-    np.testing.assert_array_equal(shot_noise(black, 5, iter_generators_per_example("shot_noise", 0, [0])), black)
+    np.testing.assert_array_equal(shot_noise(black, 5, iter_random_generators_per_example("shot_noise", 0, [0])), black)
 
 
 @pytest.mark.parametrize(("severity", "fraction"), list(enumerate([0.01, 0.02, 0.03, 0.05, 0.07], start=1)))

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import RUNNER, complete_study, start_study, study
 
@@ -35,7 +35,7 @@ def studies(ledger):
 
     def complete(name, **options):
         study_id = complete_study(ledger, name, "admin", **options)
-        compute_analysis(ledger, study_id, None)
+        compute_and_store_analysis(ledger, study_id, None)
         return study_id
 
     arms = "[{method: bln}, {method: ln}]"
@@ -44,7 +44,7 @@ def studies(ledger):
         other=complete("board-other", seeds=(3, 4, 5), arms=arms, epochs=3, batch_sizes="[5, 9, 8]"),
         search=complete_sampled_study(SimpleNamespace(ledger=ledger), "board-search"),
     )
-    compute_analysis(ledger, made.search, None)
+    compute_and_store_analysis(ledger, made.search, None)
     return made
 
 

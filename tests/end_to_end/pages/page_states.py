@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.ranking.layers import per_layer_result
 from tests.support.external_results import submit
 from tests.support.sampled_study import complete_sampled_study
@@ -49,7 +49,7 @@ def _all_diverged(ledger):
     for trial in trials:
         ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, RUNNER), BAD_LOSS)
     ledger.studies.finish_run(study_id, runner=RUNNER)
-    compute_analysis(ledger, study_id, None)
+    compute_and_store_analysis(ledger, study_id, None)
     return study_id
 
 
@@ -65,7 +65,7 @@ def _failed(ledger):
 
 def _expand_shorthand(ledger, name="complete", **options):
     study_id = complete_study(ledger, name, ACCOUNT, **options)
-    compute_analysis(ledger, study_id, None)
+    compute_and_store_analysis(ledger, study_id, None)
     return study_id
 
 
@@ -92,7 +92,7 @@ def _cancelling(ledger):
 
 def _external(ledger):
     study_id = submit(ledger, "external", owner=ACCOUNT).study_id
-    compute_analysis(ledger, study_id, None)
+    compute_and_store_analysis(ledger, study_id, None)
     return study_id
 
 
@@ -106,13 +106,13 @@ def _long_names(ledger):
 
 def _sampled(ledger):
     study_id = complete_sampled_study(SimpleNamespace(ledger=ledger), "sampled")
-    compute_analysis(ledger, study_id, None)
+    compute_and_store_analysis(ledger, study_id, None)
     return study_id
 
 
 def _then_trained(ledger):
     study_id = complete_then_trained_study(ledger, "then-trained", ACCOUNT)
-    compute_analysis(ledger, study_id, None)
+    compute_and_store_analysis(ledger, study_id, None)
     return study_id
 
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.end_to_end.browser import Visit
 from tests.support.service_world import complete_study
 
@@ -23,7 +23,7 @@ def conditions(ledger):
     study_id = complete_study(
         ledger, "conditions", "admin", seeds=(0, 1, 2), arms=arms, batch_sizes="[5, 9]", conditions=CONDITIONS
     )
-    compute_analysis(ledger, study_id, None)
+    compute_and_store_analysis(ledger, study_id, None)
     return study_id
 
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from bln_search.core.records import EpochRecord
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.end_to_end.browser import WATCH_SHIFTS
 from tests.support.service_world import finish_trial
 
@@ -53,7 +53,7 @@ def test_ten_studies_are_deleted_with_three_clicks(visit, worker, clicks, ledger
 
 def test_study_is_repeated_with_more_seeds_in_two_clicks(visit, worker, ledger):
     study_id = worker.complete("few", seeds=(0,))
-    compute_analysis(ledger, study_id, None)
+    compute_and_store_analysis(ledger, study_id, None)
     page = visit.page
     visit.go("/studies")
     page.get_by_role("link", name="few", exact=True).click()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.service_world import complete_study
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("results")]
@@ -27,7 +27,7 @@ DRAW_FIRST_AGAIN = """async () => {
 @pytest.fixture(scope="module")
 def long_names(ledger):
     study_id = complete_study(ledger, "narrow-long-names", "admin", arms=ARMS)
-    compute_analysis(ledger, study_id, None)
+    compute_and_store_analysis(ledger, study_id, None)
     return study_id
 
 

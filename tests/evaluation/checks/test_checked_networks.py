@@ -12,7 +12,7 @@ from torch import nn
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.method import Method
-from bln_search.evaluation import evaluate_rows, one_pass
+from bln_search.evaluation import evaluate_rows_per_example, one_pass
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.norms import BLN
 from bln_search.norms.row_batching.row_tensor import InferenceRow
@@ -49,7 +49,7 @@ def evaluate(network, size=5, n=20, rows=ROWS, seed=0, **options):
     inputs, targets = torch.randn(n, 6, generator=generator), torch.randint(0, 3, (n,), generator=generator)
     batches = list(iter_mini_batches_with_fillers(inputs, targets, size))
     populations = frozen_populations(network, [x for x, _ in batches])
-    return evaluate_rows(network, batches, rows, populations, **options)
+    return evaluate_rows_per_example(network, batches, rows, populations, **options)
 
 
 def test_other_data_sizes_and_populations_are_not_compared_again(checks):

@@ -8,7 +8,7 @@ import torch
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
-from bln_search.evaluation.tree.verification import compute_plain_pass_losses
+from bln_search.evaluation.tree.verification import compute_plain_pass_losses_of_configuration
 from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations
 
 TINY_LIMIT = 20_000
@@ -32,8 +32,8 @@ def make_evaluator(name="lenet", n=20, size=SIZE, folds=None, dtype=torch.float6
 
 def assert_equal_to_plain_passes(evaluator, digits, tolerance=1e-10):
     for row, outcomes in zip(digits, evaluator.evaluate_per_example(digits), strict=True):
-        plain = compute_plain_pass_losses(
-            evaluator, evaluator.space.configuration_of_digits(row), evaluator.batches
+        plain = compute_plain_pass_losses_of_configuration(
+            evaluator, evaluator.space.configuration_of_choice_digits(row), evaluator.batches
         ).numpy()
         np.testing.assert_allclose(outcomes.losses, plain, rtol=tolerance, atol=tolerance)
 

@@ -9,9 +9,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 
 D = 6
 
@@ -213,12 +213,14 @@ def build_network(make_network, method):
     torch.manual_seed(0)
     network = make_network(partial(make_norm, method, batch_size=SIZE)).double().eval()
     with torch.no_grad():
-        for layer in find_norms(network).values():
+        for layer in get_norms_by_name(network).values():
             layer.weight.normal_()
             layer.bias.normal_()
     return network
 
 
 def frozen_populations(network):
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, draw_sequences(24, 2)[0].split(SIZE))}
-    return compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    moments = {
+        PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, draw_sequences(24, 2)[0].split(SIZE))
+    }
+    return compute_populations_of_layers(get_norms_by_name(network), moments, Correction.BESSEL, per_slot=False)

@@ -9,12 +9,16 @@ import torch
 
 from bln_search.core.enums import Correction, LayerScope, PopulationEstimate
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, estimates_from_training_history, find_norms
+from bln_search.norms.network.layers import (
+    compute_populations_of_layers,
+    get_norms_by_name,
+    moments_by_estimate_from_training_history,
+)
 from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations, frozen_populations
 from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_digits, make_evaluator
 
@@ -25,7 +29,7 @@ def test_tied_layers_have_one_configuration(patterns):
     assert tree.space.num_configurations < 16**4
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 20))
     for digits in draw_digits(tree.space, 5):
-        configurations = tree.space.configuration_of_digits(digits).configurations
+        configurations = tree.space.configuration_of_choice_digits(digits).configurations
         tied = next(choice for choice in tree.space.choices if choice.name == "tied")
         assert len({configurations[layer] for layer in tied.layers}) == 1
 
@@ -33,8 +37,11 @@ def test_tied_layers_have_one_configuration(patterns):
 def test_the_global_scope_has_uniform_configurations_only():
     tree = make_evaluator("lenet", n=12, scope=LayerScope.GLOBAL)
     assert tree.space.num_configurations == 16
-    assert all(tree.space.configuration_of_digits(tree.space.digits_at_index(index)).is_uniform for index in range(16))
-    assert_equal_to_plain_passes(tree, [tree.space.digits_at_index(index) for index in range(16)])
+    assert all(
+        tree.space.configuration_of_choice_digits(tree.space.choice_digits_at_index(index)).is_uniform
+        for index in range(16)
+    )
+    assert_equal_to_plain_passes(tree, [tree.space.choice_digits_at_index(index) for index in range(16)])
 
 
 def test_layers_of_other_methods_have_their_own_options():
@@ -47,10 +54,12 @@ def test_layers_of_other_methods_have_their_own_options():
     )
     assert tree.space.num_options_per_choice == (4, 16, 4, 16)
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 20))
-    uniform = tree.space.digits_by_uniform_configuration()
+    uniform = tree.space.choice_digits_by_uniform_configuration()
     assert len(uniform) == 16
     assert {
-        str(tree.space.configuration_of_digits(digits)) for code, digits in uniform.items() if str(code) == "TFTF"
+        str(tree.space.configuration_of_choice_digits(digits))
+        for code, digits in uniform.items()
+        if str(code) == "TFTF"
     } == {"TF--.TFTF.--TF.TFTF"}
 
 
@@ -64,15 +73,15 @@ def test_mbn_layers_have_the_memory_as_a_source():
     populations = memory_and_frozen_populations(network)
     tree = TreePerLayerEvaluator(network, list(iter_mini_batches_with_fillers(inputs, targets, SIZE)), populations)
     assert tree.space.num_options_per_choice == (9, 9)
-    assert_equal_to_plain_passes(tree, [tree.space.digits_at_index(index) for index in range(81)])
+    assert_equal_to_plain_passes(tree, [tree.space.choice_digits_at_index(index) for index in range(81)])
 
 
 def memory_and_frozen_populations(network):
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     inputs, _ = draw_examples("mlp", 48)
     moments = {
-        **estimates_from_training_history(layers),
-        PopulationEstimate.FROZEN: collect_frozen_moments(network, inputs.split(SIZE)),
+        **moments_by_estimate_from_training_history(layers),
+        PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, inputs.split(SIZE)),
     }
     return compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
 
@@ -84,17 +93,17 @@ def test_undefined_options_are_excluded_with_a_reason():
     tree = TreePerLayerEvaluator(network, list(iter_mini_batches_with_fillers(inputs, targets, 1)), populations)
     assert tree.space.num_options_per_choice == (4, 4)
     assert "m = 1" in tree.excluded["layers.3"]["FTFF"]
-    assert_equal_to_plain_passes(tree, [tree.space.digits_at_index(index) for index in range(16)])
+    assert_equal_to_plain_passes(tree, [tree.space.choice_digits_at_index(index) for index in range(16)])
 
 
 def test_codes_digits_and_indices_correspond():
     space = make_evaluator("mlp").space
     for index in (0, 7, 200, 255):
-        digits = space.digits_at_index(index)
-        assert space.index_of_digits(digits) == index
-        configuration = space.configuration_of_digits(digits)
-        assert space.digits_of_configuration(PerLayerConfiguration.parse(str(configuration))) == digits
+        digits = space.choice_digits_at_index(index)
+        assert space.index_of_choice_digits(digits) == index
+        configuration = space.configuration_of_choice_digits(digits)
+        assert space.choice_digits_of_configuration(PerLayerConfiguration.parse(str(configuration))) == digits
     with pytest.raises(ValueError, match=r"1 layers, .* 2"):
-        space.digits_of_configuration(PerLayerConfiguration.parse("TTTT"))
+        space.choice_digits_of_configuration(PerLayerConfiguration.parse("TTTT"))
     with pytest.raises(ValueError, match=r"layers\.3 has no option TT--"):
-        space.digits_of_configuration(PerLayerConfiguration.parse("TT--.TTTT"))
+        space.choice_digits_of_configuration(PerLayerConfiguration.parse("TT--.TTTT"))

@@ -12,7 +12,7 @@ from torch import nn
 from bln_search.core.enums import LayerScope
 from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.evaluation.row_evaluator import try_copy_network_in_double_precision
+from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.models import ResNet
@@ -62,7 +62,7 @@ def test_a_resnet_of_seven_layers_equals_plain_passes():
 def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit):
     tree = make_evaluator(name, memory_limit=memory_limit)
     sums = tree.sum_scores_of_all_configurations()
-    all_digits = [tree.space.digits_at_index(index) for index in range(tree.space.num_configurations)]
+    all_digits = [tree.space.choice_digits_at_index(index) for index in range(tree.space.num_configurations)]
     outcomes = tree.evaluate_per_example(all_digits)
     np.testing.assert_allclose(
         sums.mean_loss_per_configuration(), [each.losses.mean() for each in outcomes], rtol=1e-10
@@ -81,7 +81,7 @@ def test_configurations_with_few_shared_prefixes(memory_limit):
 
 def test_single_precision_agrees_with_double():
     single = make_evaluator("mlp", n=24, dtype=torch.float32)
-    network, populations = try_copy_network_in_double_precision(single.network, single.populations)
+    network, populations = try_copy_network_and_populations_in_double(single.network, single.populations)
     double = single.with_network(
         network, [(inputs.double(), targets) for inputs, targets in single.batches], populations
     )

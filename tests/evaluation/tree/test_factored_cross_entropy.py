@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bln_search.evaluation.tree.factored_cross_entropy import try_factored_cross_entropy
-from bln_search.norms.row_batching.row_sum import ClassMajorRowSum
+from bln_search.evaluation.tree.factored_cross_entropy import try_compute_factored_cross_entropy
+from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums
 
 CLASSES, SIZE, GROUPS = 4, 6, 3
 ROWS = tuple((b, f) for f in (1, 0) for b in (0, 1, 2))
@@ -19,7 +19,9 @@ def make_terms(levels=None, dtype=torch.float64):
     batch, feature = (torch.randn(count, *shape, dtype=dtype, generator=generator) for count in (3, 2))
     if levels:
         batch, feature = (torch.round(term * levels) for term in (batch, feature))
-    return ClassMajorRowSum(tuple(batch), feature, ROWS), torch.randint(0, CLASSES, (GROUPS, SIZE), generator=generator)
+    return ClassMajorLogitsAsSums(tuple(batch), feature, ROWS), torch.randint(
+        0, CLASSES, (GROUPS, SIZE), generator=generator
+    )
 
 
 def sums_of_rows(terms):
@@ -28,7 +30,7 @@ def sums_of_rows(terms):
 
 def test_losses_and_correctness_equal_those_of_the_sums():
     terms, targets = make_terms()
-    losses, correct = try_factored_cross_entropy(terms, targets)
+    losses, correct = try_compute_factored_cross_entropy(terms, targets)
     logits = sums_of_rows(terms).movedim(1, -1)
     for row, expected in enumerate(logits):
         expected_loss = F.cross_entropy(expected.flatten(0, 1), targets.t().flatten(), reduction="none")
@@ -41,13 +43,13 @@ def test_the_first_of_equal_classes_is_the_answer(dtype):
     terms, targets = make_terms(levels=1, dtype=dtype)
     logits = sums_of_rows(terms)
     assert ((logits == logits.amax(1, keepdim=True)).sum(1) > 1).any()
-    _, correct = try_factored_cross_entropy(terms, targets)
+    _, correct = try_compute_factored_cross_entropy(terms, targets)
     first = (logits == logits.amax(1, keepdim=True)).double().argmax(1)
     torch.testing.assert_close(correct, first == targets.t())
 
 
 def test_overflowing_exponentials_and_unknown_classes_are_not_computed():
     terms, targets = make_terms()
-    assert try_factored_cross_entropy(terms, targets + CLASSES) is None
-    overflowing = ClassMajorRowSum(tuple(term * 1e4 for term in terms.batch), terms.feature, terms.rows)
-    assert try_factored_cross_entropy(overflowing, targets) is None
+    assert try_compute_factored_cross_entropy(terms, targets + CLASSES) is None
+    overflowing = ClassMajorLogitsAsSums(tuple(term * 1e4 for term in terms.batch), terms.feature, terms.rows)
+    assert try_compute_factored_cross_entropy(overflowing, targets) is None

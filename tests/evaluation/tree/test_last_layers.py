@@ -12,11 +12,11 @@ from torch import nn
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree import traversal
 from bln_search.evaluation.tree.graph.segments import split_at_norms
-from bln_search.evaluation.tree.last_layers import LastLayers, find_last_layers
+from bln_search.evaluation.tree.last_layers import NormLinearTanhTail, find_norm_linear_tanh_tail
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.models import LeNet
 from bln_search.norms import BLN, BN, LN
-from bln_search.norms.row_batching.compiled.availability import disable_kernels
+from bln_search.norms.row_batching.compiled.availability import use_torch_instead_of_kernels
 from tests.evaluation.builders import frozen_populations
 
 pytestmark = pytest.mark.xdist_group("kernels")
@@ -30,13 +30,13 @@ def calls(monkeypatch):
     pytest.importorskip("numba", reason="the extra `fast` is not installed")
     monkeypatch.setattr(traversal, "FEWEST_SCORES", 1)
     results = []
-    original = LastLayers.try_sum_scores
+    original = NormLinearTanhTail.try_sum_scores
 
     def record_result(*args):
         results.append(original(*args))
         return results[-1]
 
-    monkeypatch.setattr(LastLayers, "try_sum_scores", record_result)
+    monkeypatch.setattr(NormLinearTanhTail, "try_sum_scores", record_result)
     return results
 
 
@@ -68,7 +68,7 @@ def make_evaluator(network, size=10, n=None, classes=5, dtype=torch.float32, sha
 
 def assert_kernel_equals_torch(evaluator):
     found = evaluator.sum_scores_of_all_configurations()
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         expected = evaluator.sum_scores_of_all_configurations()
     np.testing.assert_array_equal(found.correct, expected.correct)
     losses, expected_losses = found.mean_loss_per_configuration(), expected.mean_loss_per_configuration()
@@ -145,7 +145,7 @@ def test_losses_that_overflow_are_computed_by_torch(calls):
     with torch.no_grad():
         network[-1].weight.mul_(1e4)
     found = evaluator.sum_scores_of_all_configurations()
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         expected = evaluator.sum_scores_of_all_configurations()
     np.testing.assert_array_equal(found.losses, expected.losses)
     assert calls
@@ -167,7 +167,7 @@ def test_scores_of_examples_are_computed_by_torch(calls):
 
 def test_last_layers_of_a_lenet_are_found():
     network = LeNet((1, 12, 12), 10, partial(BLN, batch_size=10)).eval()
-    last = find_last_layers(split_at_norms(network))
+    last = find_norm_linear_tanh_tail(split_at_norms(network))
     assert last is not None
     assert (last.norm, last.last_linear) == (network.classifier[3], network.classifier[7])
 
@@ -181,4 +181,4 @@ def test_changed_modules_are_not_last_layers():
     hooked = make_network()
     hooked[3].register_forward_hook(lambda _module, _inputs, output: output * 2)
     for network in (hooked, make_network(last=DoubledLinear(7, 5))):
-        assert find_last_layers(split_at_norms(network)) is None
+        assert find_norm_linear_tanh_tail(split_at_norms(network)) is None

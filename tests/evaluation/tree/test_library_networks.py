@@ -30,7 +30,7 @@ def test_all_configurations_equal_plain_passes(name, variant, max_compared):
         network, batches, frozen_populations(network), PerLayerEvaluatorOptions(memory_limit=memory_limit)
     )
     indices = np.random.default_rng(0).permutation(tree.space.num_configurations)[:max_compared]
-    digits = [tree.space.digits_at_index(index) for index in indices]
+    digits = [tree.space.choice_digits_at_index(index) for index in indices]
     assert_equal_to_plain_passes(tree, digits)
     mean_losses = [outcomes.losses.mean() for outcomes in tree.evaluate_per_example(digits)]
     np.testing.assert_allclose(

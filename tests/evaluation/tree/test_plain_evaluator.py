@@ -84,7 +84,7 @@ def test_every_configuration_equals_plain_passes(name, method):
     with pytest.warns(UserWarning, match="one by one"):
         evaluator = select_evaluator(network)
     assert isinstance(evaluator, PlainPerLayerEvaluator)
-    all_digits = [evaluator.space.digits_at_index(index) for index in range(evaluator.space.num_configurations)]
+    all_digits = [evaluator.space.choice_digits_at_index(index) for index in range(evaluator.space.num_configurations)]
     assert_equal_to_plain_passes(evaluator, all_digits)
 
 
@@ -156,7 +156,7 @@ def test_plain_evaluation_replaces_a_failed_traversal():
     network = build_network(ByPositions, "ln")
     with pytest.warns(UserWarning, match=r"\(RowBatchingError: .*first axis"):
         evaluator = select_evaluator(network)
-    assert_equal_to_plain_passes(evaluator, [evaluator.space.digits_at_index(index) for index in range(16)])
+    assert_equal_to_plain_passes(evaluator, [evaluator.space.choice_digits_at_index(index) for index in range(16)])
 
 
 def test_one_mini_batch_suffices_for_plain_evaluation():

@@ -9,7 +9,7 @@ from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from tests.evaluation.builders import SIZE
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
 from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_digits
@@ -18,7 +18,7 @@ from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_di
 def make_recurrent_evaluator(cell, *, classes=3, vocabulary=None, **options):
     network = build_recurrent(cell, classes=classes, vocabulary=vocabulary, **options)
     moments = collect_moments_of(network, vocabulary)
-    populations = compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(get_norms_by_name(network), moments, Correction.BESSEL, per_slot=False)
     return TreePerLayerEvaluator(
         network, list(iter_mini_batches_with_fillers(*draw_sequences(14, 2, classes, vocabulary), SIZE)), populations
     )
@@ -37,7 +37,7 @@ def test_the_enumeration_equals_the_outcomes():
     tree = make_recurrent_evaluator("lstm", classes=2, method="bn", normalize="layers")
     sums = tree.sum_scores_of_all_configurations()
     outcomes = tree.evaluate_per_example(
-        [tree.space.digits_at_index(index) for index in range(tree.space.num_configurations)]
+        [tree.space.choice_digits_at_index(index) for index in range(tree.space.num_configurations)]
     )
     assert tree.space.num_configurations == 4**3
     np.testing.assert_allclose(

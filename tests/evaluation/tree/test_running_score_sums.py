@@ -22,7 +22,9 @@ def test_folds_add_up_and_outcomes_keep_the_data_order():
         np.testing.assert_allclose(outcomes.losses, expected.losses, rtol=1e-12)
     losses = two_folds.evaluate_per_example(digits[:1])[0].losses
     np.testing.assert_allclose(
-        sums.losses[1, two_folds.space.index_of_digits(digits[0])], losses[:6].sum() + losses[12:18].sum(), rtol=1e-12
+        sums.losses[1, two_folds.space.index_of_choice_digits(digits[0])],
+        losses[:6].sum() + losses[12:18].sum(),
+        rtol=1e-12,
     )
 
 

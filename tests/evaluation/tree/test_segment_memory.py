@@ -8,7 +8,7 @@ from torch import nn
 
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
-from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_segment_memory
+from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_memory_of_all_segments
 from bln_search.norms import BN
 
 
@@ -25,7 +25,7 @@ class ScaledByNumber(nn.Module):
 
 
 def measure(network, examples=8, features=3):
-    return measure_segment_memory(split_at_norms(network.eval()), torch.randn(examples, features))
+    return measure_memory_of_all_segments(split_at_norms(network.eval()), torch.randn(examples, features))
 
 
 def test_largest_tensors_exclude_inputs_and_normalization_layers():

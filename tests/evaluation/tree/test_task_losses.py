@@ -48,7 +48,7 @@ def test_the_enumeration_sums_the_losses_of_each_fold(make_evaluator):
     chosen = draw_digits(evaluator.space, 20)
     losses = np.stack([row.losses for row in evaluator.evaluate_per_example(chosen)])
     is_second = (np.arange(N) >= SIZE) & (np.arange(N) < 2 * SIZE)
-    indices = [evaluator.space.index_of_digits([int(digit) for digit in row]) for row in chosen]
+    indices = [evaluator.space.index_of_choice_digits([int(digit) for digit in row]) for row in chosen]
     expected = np.stack([losses[:, ~is_second].sum(1), losses[:, is_second].sum(1)])
     np.testing.assert_allclose(sums.losses[:, indices], expected, rtol=1e-10)
     assert sums.examples.tolist() == [N - SIZE, SIZE]

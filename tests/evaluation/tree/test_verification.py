@@ -9,7 +9,7 @@ from torch import nn
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
-from bln_search.evaluation.tree.verification import _find_difference, compare_with_plain_passes
+from bln_search.evaluation.tree.verification import _find_difference, check_sample_against_plain_passes
 from bln_search.norms import BN
 from tests.evaluation.builders import SIZE, frozen_populations
 
@@ -41,10 +41,10 @@ def test_amplified_rounding_is_not_an_error():
     """Single precision differs, double precision does not."""
     evaluator = evaluator_of(Chaotic(), torch.float32)
     assert _find_difference(evaluator) is not None
-    compare_with_plain_passes(evaluator)
+    check_sample_against_plain_passes(evaluator)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_mixing_examples_is_an_error_in_either_precision(dtype):
     with pytest.raises(ModelError, match="does not treat examples independently"):
-        compare_with_plain_passes(evaluator_of(Mixing(), dtype))
+        check_sample_against_plain_passes(evaluator_of(Mixing(), dtype))

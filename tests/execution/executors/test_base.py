@@ -7,9 +7,9 @@ import errno
 import pytest
 import torch
 
-from bln_search.core.errors import DataError, DataUnavailableError, ModelError, StorageFullError
+from bln_search.core.errors import DataError, DataUnavailableOnMachineError, ModelError, StorageFullError
 from bln_search.core.states import FailureClass
-from bln_search.execution.executors.base import task_failed_from_error
+from bln_search.execution.executors.base import make_task_failed_message
 
 
 @pytest.mark.parametrize(
@@ -40,22 +40,22 @@ from bln_search.execution.executors.base import task_failed_from_error
         (StorageFullError("no room"), FailureClass.USER_ERROR, True),
         (ModelError("no norm"), FailureClass.USER_ERROR, False),
         (DataError("no file"), FailureClass.USER_ERROR, False),
-        (DataUnavailableError("no file here"), FailureClass.INFRASTRUCTURE, False),
+        (DataUnavailableOnMachineError("no file here"), FailureClass.INFRASTRUCTURE, False),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), FailureClass.USER_ERROR, False),
         (TypeError("missing argument"), FailureClass.USER_ERROR, False),
     ],
     ids=lambda value: type(value).__name__,
 )
 def test_exception_determines_the_failure_class(error, failure, disk_full):
-    message = task_failed_from_error(error)
+    message = make_task_failed_message(error)
     assert (message.failure, message.disk_full) == (failure, disk_full)
     assert message.reason
 
 
 def test_only_accelerator_errors_make_the_process_unusable():
-    assert task_failed_from_error(torch.AcceleratorError("CUDA error: an illegal memory access")).process_unusable
-    assert not task_failed_from_error(torch.OutOfMemoryError("CUDA out of memory")).process_unusable
-    assert not task_failed_from_error(OSError(errno.EIO, "input/output error")).process_unusable
+    assert make_task_failed_message(torch.AcceleratorError("CUDA error: an illegal memory access")).process_unusable
+    assert not make_task_failed_message(torch.OutOfMemoryError("CUDA out of memory")).process_unusable
+    assert not make_task_failed_message(OSError(errno.EIO, "input/output error")).process_unusable
 
 
 @pytest.mark.parametrize("status", ["CUDNN_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_NOT_INITIALIZED"])
@@ -63,7 +63,7 @@ def test_only_accelerator_errors_make_the_process_unusable():
 def test_ambiguous_error_with_low_memory_is_out_of_memory(monkeypatch, free, failure, status):
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (free, 100))
-    message = task_failed_from_error(RuntimeError(f"CUDA error: {status}"))
+    message = make_task_failed_message(RuntimeError(f"CUDA error: {status}"))
     assert message.failure is failure
     assert message.process_unusable == (failure is FailureClass.INFRASTRUCTURE)
 
@@ -71,4 +71,4 @@ def test_ambiguous_error_with_low_memory_is_out_of_memory(monkeypatch, free, fai
 def test_failed_allocation_is_out_of_memory():
     with pytest.raises(RuntimeError) as error:
         torch.empty(2**60)
-    assert task_failed_from_error(error.value).failure is FailureClass.OUT_OF_MEMORY
+    assert make_task_failed_message(error.value).failure is FailureClass.OUT_OF_MEMORY

@@ -57,7 +57,9 @@ def test_gpu_fraction_limits_memory_unless_trial_runs_alone(monkeypatch, gpus, a
 def test_accelerator_error_is_raised_after_earlier_messages(trainable, monkeypatch):
     """Tune ends a process that raises, and reuses one that does not."""
     monkeypatch.setattr(
-        trainable_module, "run_trial_task", failing_run_task([PROGRESS], torch.AcceleratorError("CUDA error"))
+        trainable_module,
+        "iter_epochs_of_trial_task",
+        failing_run_task([PROGRESS], torch.AcceleratorError("CUDA error")),
     )
     assert trainable.step() == {"messages": [(1, PROGRESS)], "done": False}
     with pytest.raises(torch.AcceleratorError):
@@ -65,13 +67,17 @@ def test_accelerator_error_is_raised_after_earlier_messages(trainable, monkeypat
 
 
 def test_accelerator_error_without_messages_is_raised_at_once(trainable, monkeypatch):
-    monkeypatch.setattr(trainable_module, "run_trial_task", failing_run_task([], torch.AcceleratorError("CUDA error")))
+    monkeypatch.setattr(
+        trainable_module, "iter_epochs_of_trial_task", failing_run_task([], torch.AcceleratorError("CUDA error"))
+    )
     with pytest.raises(torch.AcceleratorError):
         trainable.step()
 
 
 def test_any_other_failure_is_a_message(trainable, monkeypatch):
-    monkeypatch.setattr(trainable_module, "run_trial_task", failing_run_task([PROGRESS], TypeError("missing argument")))
+    monkeypatch.setattr(
+        trainable_module, "iter_epochs_of_trial_task", failing_run_task([PROGRESS], TypeError("missing argument"))
+    )
     result = trainable.step()
     assert [type(message).__name__ for _, message in result["messages"]] == ["PhaseProgress", "TaskFailed"]
     assert result["messages"][1][1].failure is FailureClass.USER_ERROR
@@ -99,7 +105,7 @@ class FakeGroup:
     def advance(self):
         pass
 
-    def train_pending_epochs(self):
+    def train_fusible_pending_epochs(self):
         for task in self.tasks:
             self.send(task, OUTCOMES[task.token])
         self.tasks = []

@@ -26,7 +26,7 @@ from bln_search.execution.messages import (
     TrainingPruned,
     TrialTask,
 )
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.precision import read_precision_flags
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.training.stacked.training import StackedTraining
@@ -86,7 +86,7 @@ class Group:
 
     def run(self):
         while len(self.group):
-            self.group.train_pending_epochs()
+            self.group.train_fusible_pending_epochs()
             self.group.advance()
 
     def last(self, token):
@@ -102,7 +102,7 @@ class Group:
 
 def run_alone(environment, trial):
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     return sent
 
@@ -137,7 +137,7 @@ def test_a_trial_without_company_is_bit_for_bit_what_it_is_alone(environment, ma
 def test_a_trial_joins_those_that_run(make_group):
     group = make_group(make_trials())
     group.add(0, 1)
-    group.group.train_pending_epochs()
+    group.group.train_fusible_pending_epochs()
     group.group.advance()
     group.add(2)
     group.run()
@@ -149,9 +149,9 @@ def test_the_pruner_stops_one_trial_of_several(make_group):
     group = make_group(make_trials(), prunable=True)
     group.add(0, 1, 2)
     while len(group.group):
-        group.group.train_pending_epochs()
+        group.group.train_fusible_pending_epochs()
         group.group.advance()
-        assert group.group.is_waiting
+        assert group.group.is_awaiting_prune_decision
         for token in range(3):
             if group.epochs(token) and not isinstance(group.last(token), TrainingPruned):
                 decision = PruneDecision.STOP if token == 1 else PruneDecision.CONTINUE
@@ -219,7 +219,7 @@ def test_trials_that_do_not_fit_into_memory_train_in_halves(environment, make_gr
 @pytest.fixture
 def recorded_steps(environment, monkeypatch):
     """The environment of a GPU on which steps are recorded, but they are taken one by one."""
-    monkeypatch.setattr(trial_group, "can_record_steps", lambda _run: True)
+    monkeypatch.setattr(trial_group, "can_capture_steps_as_cuda_graph", lambda _run: True)
     return dataclasses.replace(environment, cuda_graphs=True)
 
 
@@ -308,7 +308,7 @@ def test_trials_that_fail_together_train_alone(environment, make_group, monkeypa
 
 def test_an_error_of_the_accelerator_fails_every_trial_of_the_program(make_group, monkeypatch):
     failure = TaskFailed(FailureClass.INFRASTRUCTURE, "made for the test", process_unusable=True)
-    monkeypatch.setattr(trial_group, "task_failed_from_error", lambda _error: failure)
+    monkeypatch.setattr(trial_group, "make_task_failed_message", lambda _error: failure)
 
     def fail(_self):
         raise RuntimeError("made for the test")

@@ -23,7 +23,7 @@ def study(space="", search=""):
 
 def groups(spec):
     return [
-        (group.arm_labels, group.common_point_label, len(group.trials))
+        (group.joined_arm_labels, group.common_point_label, len(group.trials))
         for group in group_trials_by_cost(list_expected_trials(spec))
     ]
 
@@ -79,7 +79,7 @@ def test_search_trials_and_full_trainings_of_an_arm_are_one_group(space, search)
     spec = study(f"{{training.learning_rate: {space}}}", search)
     for group in group_trials_by_cost(list_expected_trials(spec)):
         assert [trial.epochs for trial in group.trials] == [1, 1, 1, 2, 2]
-        assert [trial.seed for trial in group.trials if not trial.is_search_trial] == [0, 1]
+        assert [trial.seed for trial in group.trials if not trial.is_search_phase_trial] == [0, 1]
 
 
 def test_sampled_points_are_assumed_at_the_bounds_equally_often():

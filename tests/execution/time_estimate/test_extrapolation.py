@@ -12,7 +12,7 @@ from bln_search.execution.time_estimate.extrapolation import (
     EvaluationPassTimes,
     MeasuredGroupTimes,
     extrapolate_trial_seconds,
-    list_inputs_to_measure,
+    list_batch_sizes_and_lengths_to_measure,
     simulate_parallel_seconds,
 )
 from bln_search.specs import list_planned_trial_specs, parse_study
@@ -98,8 +98,8 @@ def test_without_classes_no_pass_is_sorted_by_class():
 def test_the_measured_sizes_are_those_of_evaluation_probes_and_fine_tuning():
     arm = "{method: bln, fine_tune: {epochs: 1}}"
     probed = trial(arm=arm, evaluation="{batch_sizes: [50]}", more="probes: {batch_sizes: [5]}")
-    assert set(list_inputs_to_measure(probed)) == {(50, None), (5, None), (10, None)}
-    assert list_inputs_to_measure(trial()) == ((10, None),)
+    assert set(list_batch_sizes_and_lengths_to_measure(probed)) == {(50, None), (5, None), (10, None)}
+    assert list_batch_sizes_and_lengths_to_measure(trial()) == ((10, None),)
 
 
 def test_lengths_of_texts_are_measured_and_added():
@@ -113,7 +113,7 @@ seeds: [0]
 evaluation: {lengths: [160]}
 """
     (texts,) = list_planned_trial_specs(parse_study(text))
-    assert list_inputs_to_measure(texts) == ((10, None), (10, 160))
+    assert list_batch_sizes_and_lengths_to_measure(texts) == ((10, None), (10, 160))
     evaluation = {(10, None): EvaluationPassTimes(0.0, 1.0), (10, 160): EvaluationPassTimes(0.0, 3.0)}
     assert seconds(texts, evaluation=evaluation).evaluation == pytest.approx(31 * (1 + 3))
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.time_estimate import measurement
 from bln_search.execution.time_estimate.inputs import MeasurementInputs
 from bln_search.execution.time_estimate.measurement import measure_trial_durations, separate_fixed_seconds
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.training.seeding import reproducible_torch
-from bln_search.training.step_timing import Stopwatch
+from bln_search.training.step_timing import DeviceSynchronizedClock
 
 STUDY = """
 name: measured
@@ -49,12 +49,12 @@ class SteppingClock:
 
 
 def inputs(spec, examples=512):
-    return MeasurementInputs(make_synthetic_data(spec.data, examples), SIZES, "none here")
+    return MeasurementInputs(make_synthetic_prepared_data(spec.data, examples), SIZES, "none here")
 
 
 def measure(spec, trial, budget, clock):
     with reproducible_torch(0, threads=1):
-        return measure_trial_durations(trial, inputs(spec), Stopwatch(clock=clock), budget)
+        return measure_trial_durations(trial, inputs(spec), DeviceSynchronizedClock(clock=clock), budget)
 
 
 @pytest.mark.parametrize("index", range(6))

@@ -14,7 +14,7 @@ from torch.nn import functional as F
 from bln_search.core.errors import ModelError
 from bln_search.models import build_model
 from bln_search.models.activations import MaxOut, SlopedReLU
-from bln_search.models.analytic import bind_analytic_layers, set_input_moments
+from bln_search.models.analytic import bind_analytic_layers, set_ap2_input_moments
 from bln_search.norms import make_norm
 from bln_search.norms.analytic.layer import NormalizationFromWeights
 from tests.models.analytic.networks import analytic_layers, build
@@ -61,7 +61,7 @@ def test_variance_propagation_follows_gains_biases_and_inputs():
     weights = [module.weight.detach().numpy() for module in network.modules() if isinstance(module, nn.Linear)]
     rng = np.random.default_rng(0)
     input_mean, input_variance = rng.normal(size=(2, 2, 3)), rng.uniform(0.1, 2, size=(2, 2, 3))
-    set_input_moments(network, torch.from_numpy(input_mean), torch.from_numpy(input_variance))
+    set_ap2_input_moments(network, torch.from_numpy(input_mean), torch.from_numpy(input_variance))
     with torch.no_grad():
         first.weight.copy_(torch.from_numpy(rng.normal(size=9)))
         first.bias.copy_(torch.from_numpy(rng.normal(size=9)))

@@ -10,11 +10,11 @@ from torch import nn
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.populations import collect_frozen_moments
+from bln_search.evaluation.populations import collect_moments_with_frozen_weights
 from bln_search.models.analytic import estimate_from_weights
 from bln_search.norms import LN, make_norm
 from bln_search.norms.analytic.moments import MeanVariance
-from bln_search.norms.network.layers import compute_populations_of_layers, evaluation_mode, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, evaluation_mode, get_norms_by_name
 from bln_search.norms.statistics import select_layer_population
 from tests.models.analytic.networks import build
 
@@ -29,7 +29,7 @@ def one_layer(method):
 
 def use_values_from_weights(network, example, method):
     """Configure every layer with source A throughout."""
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     moments = {PopulationEstimate.ANALYTIC: estimate_from_weights(network, example)}
     configuration = InferenceConfiguration(ALL_FROM_WEIGHTS[method])
     for layer, values in compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False).items():
@@ -67,7 +67,7 @@ def test_values_agree_with_samples_at_initialization(method, name, shape, option
     layers, moments = use_values_from_weights(network, samples[:16], method)
     assert moments.keys() == layers.keys()
     with evaluation_mode(network):
-        sampled = collect_frozen_moments(network, [samples], kept=layers.keys())
+        sampled = collect_moments_with_frozen_weights(network, [samples], kept=layers.keys())
     for key, value in moments.items():
         expected = sampled[key].batch
         total = (expected.variance + expected.variance_of_mean).sqrt()

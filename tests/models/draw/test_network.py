@@ -116,7 +116,7 @@ def lstm_step(layer, x, hidden, cell, step):
 
 def bound(network, image):
     """Return the bound of one image (H, W), in nats."""
-    row = network.noise.find_rows(torch.from_numpy(image)[None, None])
+    row = network.noise.compute_noise_table_rows(torch.from_numpy(image)[None, None])
     encoded, encoder_cell = [0.0] * 4, [0.0] * 4
     decoded, decoder_cell = [0.0] * 3, [0.0] * 3
     canvas, divergence = np.zeros_like(image), 0.0
@@ -179,13 +179,13 @@ def test_images_drawn_from_the_prior_are_probabilities_that_the_seed_determines(
 def test_noise_in_evaluation_is_standard_normal_and_differs_between_images_and_steps():
     noise = LatentNoise(pixels=784, steps=5, units=20).eval()
     images = (torch.rand(2_000, 784, generator=torch.Generator().manual_seed(0)) < 0.2).float()
-    rows = noise.find_rows(images)
+    rows = noise.compute_noise_table_rows(images)
     drawn = torch.stack([noise(rows, step) for step in range(5)], 1)
     assert len(rows.unique()) > 0.75 * len(rows)  # 2,000 of 4,099 rows: 1,583 expected
     assert abs(drawn.mean().item()) < 0.02
     assert drawn.std().item() == pytest.approx(1, abs=0.02)
     assert len({tuple(step.tolist()) for step in drawn[0]}) == 5
-    assert torch.equal(rows, noise.find_rows(images.double()))
+    assert torch.equal(rows, noise.compute_noise_table_rows(images.double()))
 
 
 def test_noise_in_training_is_drawn_anew():

@@ -13,14 +13,14 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.data.input_shape import InputField
 from bln_search.data.inputs import make_structured_inputs
-from bln_search.evaluation import collect_frozen_moments, evaluate_rows
+from bln_search.evaluation import collect_moments_with_frozen_weights, evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import (
     compute_populations_of_layers,
-    estimates_from_training_history,
-    find_norms,
+    get_norms_by_name,
+    moments_by_estimate_from_training_history,
 )
 from bln_search.tasks.density import negative_log_likelihood
 from tests.evaluation.builders import row_specs
@@ -153,15 +153,15 @@ def test_one_pass_equals_plain_passes_under_every_configuration(method, semantic
             network(batch)
     network.eval()
     moments = {
-        PopulationEstimate.FROZEN: collect_frozen_moments(network, batches),
-        **estimates_from_training_history(find_norms(network)),
+        PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, batches),
+        **moments_by_estimate_from_training_history(get_norms_by_name(network)),
     }
-    populations = compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(get_norms_by_name(network), moments, Correction.BESSEL, per_slot=False)
     inputs = make_inputs(2 * SIZE + 1, seed=7)
     batches = list(iter_mini_batches_with_fillers(inputs, torch.zeros(len(inputs), 0, dtype=torch.int64), SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     fused, plain = (
-        evaluate_rows(network, batches, rows, populations, score=negative_log_likelihood, one_pass=one_pass)
+        evaluate_rows_per_example(network, batches, rows, populations, score=negative_log_likelihood, one_pass=one_pass)
         for one_pass in (True, False)
     )
     assert len(rows) == {"bln": 16, "mbn": 9}.get(method, 4)

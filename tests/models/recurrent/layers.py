@@ -11,7 +11,7 @@ from bln_search.models.recurrent import (
     GRU,
     LSTM,
     RNN,
-    CellOutputLSTM,
+    CellOutputNormalizedLSTM,
     NormalizedGRU,
     NormalizedLSTM,
     NormalizedRNN,
@@ -21,7 +21,7 @@ from bln_search.norms import make_norm
 
 PLAIN_LAYERS = {"rnn": RNN, "lstm": LSTM, "gru": GRU}
 NORMALIZED_LAYERS = {"rnn": NormalizedRNN, "lstm": NormalizedLSTM, "gru": NormalizedGRU}
-NORMALIZED_CELLS = {**NORMALIZED_LAYERS, "cell_output": CellOutputLSTM}
+NORMALIZED_CELLS = {**NORMALIZED_LAYERS, "cell_output": CellOutputNormalizedLSTM}
 INPUTS, UNITS, STEPS, SIZE = 2, 3, 3, 4
 
 

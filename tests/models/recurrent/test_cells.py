@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import LN
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from tests.models.recurrent import oracle
 from tests.models.recurrent.layers import (
     NORMALIZED_LAYERS,
@@ -90,8 +90,8 @@ def test_inference_uses_population_values_of_each_step(cell, method, semantics):
     for x in training:
         run_cell(weights, x.numpy(), record_inputs)
     population_values = {key: population(norms[key[0]], inputs) for key, inputs in norm_inputs.items()}
-    layers = find_norms(layer)
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, training)}
+    layers = get_norms_by_name(layer)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(layer, training)}
     populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     x = draw_sequences(seed=4)
     for configuration in all_configurations(Method(method)):
@@ -193,8 +193,8 @@ def test_layer_normalized_cells_treat_examples_independently(seed, cell):
 @given(seed=st.integers(0, 10_000), cell=st.sampled_from(CELLS))
 def test_batch_normalized_cells_depend_on_the_batch_unless_tt(seed, cell):
     layer = make_normalized(cell, "bn").eval()
-    layers = find_norms(layer)
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, [draw_sequences(seed=seed + 2)])}
+    layers = get_norms_by_name(layer)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(layer, [draw_sequences(seed=seed + 2)])}
     populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     x, other_x = draw_sequences(seed=seed), draw_sequences(seed=seed + 1)
     mixed = torch.cat([x[:1], other_x[1:]])

@@ -15,13 +15,13 @@ from bln_search.core.configuration import InferenceConfiguration, all_configurat
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
-from bln_search.core.undefined_reasons import too_few_steps_reason
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.core.undefined_reasons import sequence_exceeds_time_steps_reason
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.models import build_model
 from bln_search.models.recurrent import TimeStepNorms
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from tests.models.recurrent import oracle
 from tests.models.recurrent.layers import NORMALIZED_LAYERS, STEPS, draw_sequences, make_normalized, weights_of
 from tests.models.recurrent.test_cells import assert_equal, formulas
@@ -103,8 +103,8 @@ def test_later_steps_take_the_population_of_the_last_one(cell, method):
     for x in training:
         run_cell(weights, x.numpy(), record_inputs)
     values_of = {key: population(norms[key[0]], inputs) for key, inputs in norm_inputs.items()}
-    layers = find_norms(layer)
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, training)}
+    layers = get_norms_by_name(layer)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(layer, training)}
     populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     x = draw_sequences(steps=LONGER, seed=4)
     for configuration in all_configurations(Method(method)):
@@ -123,8 +123,8 @@ def test_later_steps_take_the_population_of_the_last_one(cell, method):
 def test_later_steps_do_not_change_the_population_of_the_last_one():
     layer = make_normalized("rnn", "bn", longer_sequences="last_time_step").eval()
     longer = [draw_sequences(steps=LONGER, seed=seed) for seed in range(3)]
-    of_longer = collect_frozen_moments(layer, longer)
-    of_built = collect_frozen_moments(layer, [x[:, :STEPS] for x in longer])
+    of_longer = collect_moments_with_frozen_weights(layer, longer)
+    of_built = collect_moments_with_frozen_weights(layer, [x[:, :STEPS] for x in longer])
     for name, moments in of_built.items():
         assert torch.equal(of_longer[name].batch.mean, moments.batch.mean)
         assert torch.equal(of_longer[name].batch.variance, moments.batch.variance)
@@ -166,7 +166,7 @@ def test_layer_normalization_has_a_value_where_nothing_is_stored(one_pass):
     table = evaluate_configurations(build("ln"), batches_of(STEPS, 0), batches_of(LONGER, 1), one_pass=one_pass)
     assert [str(row.configuration) for row in table if row.row.reason is None] == ["--FF"]
     reasons = {str(row.configuration): row.row.reason for row in table if row.row.reason is not None}
-    assert reasons == dict.fromkeys(["--TF", "--FT", "--TT"], too_few_steps_reason(STEPS, LONGER))
+    assert reasons == dict.fromkeys(["--TF", "--FT", "--TT"], sequence_exceeds_time_steps_reason(STEPS, LONGER))
 
 
 @pytest.mark.parametrize(("method", "code"), [("ln", "--FF"), ("bn", "TT--"), ("none", "----")])
@@ -225,8 +225,8 @@ def test_layers_of_torch_follow_the_same_rule_before_and_after_conversion(norm, 
 
 def test_an_exported_program_has_the_later_steps():
     layer = make_normalized("lstm", "bn", longer_sequences="last_time_step").eval()
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(layer, [draw_sequences(seed=1)])}
-    layers = find_norms(layer)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(layer, [draw_sequences(seed=1)])}
+    layers = get_norms_by_name(layer)
     populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     for norm in layers.values():
         norm.configure(InferenceConfiguration("TT--"), populations[norm][PopulationEstimate.FROZEN])

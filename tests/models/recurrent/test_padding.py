@@ -12,11 +12,11 @@ from bln_search.core.configuration import InferenceConfiguration, all_configurat
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.models import build_model
 from bln_search.models.recurrent import TimeStepNorms
 from bln_search.norms import BN, LN, make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from tests.models.recurrent import oracle
 from tests.models.recurrent.layers import SIZE, STEPS, draw_sequences, make_normalized, step_norms, weights_of
 from tests.norms.oracle import Formula
@@ -106,12 +106,12 @@ def test_the_population_is_that_of_all_present_examples():
     masks = [torch.arange(4) < size for size in sizes]
     network = Network()
     moments = {
-        PopulationEstimate.FROZEN: collect_frozen_moments(
+        PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(
             network, [torch.cat([mask.double().unsqueeze(1), x], 1) for mask, x in zip(masks, batches, strict=True)]
         )
     }
     layer = norms.of_step[0]
-    populations = compute_populations_of_layers(find_norms(network), moments, Correction.BESSEL, per_slot=False)
+    populations = compute_populations_of_layers(get_norms_by_name(network), moments, Correction.BESSEL, per_slot=False)
     values = [x[mask] for mask, x in zip(masks, batches, strict=True) if mask.sum() > 1]
     within = sum((part - part.mean(0)).square().sum(0) for part in values)
     n = 3  # the mean of 2 and 4
@@ -135,7 +135,7 @@ def test_steps_that_are_always_padding_take_no_part():
     network = build_model("lstm", (4,), 3, partial(make_norm, "bn"), seed=0, options=OPTIONS, vocabulary=9).eval()
     tokens = torch.randint(1, 9, (12, 4), generator=torch.Generator().manual_seed(0))
     tokens[:, 0] = 0
-    moments = collect_frozen_moments(network, tokens.split(4))
+    moments = collect_moments_with_frozen_weights(network, tokens.split(4))
     assert {name.rpartition(".")[2] for name in moments} == {"1", "2", "3"}
 
 
@@ -154,8 +154,8 @@ def test_an_exported_program_skips_padding_under_population_values(method):
     network = build_model("rnn", (3,), 3, partial(make_norm, method), seed=0, options=OPTIONS, vocabulary=9).eval()
     tokens = torch.randint(1, 9, (12, 3), generator=torch.Generator().manual_seed(0))
     tokens[::2, 0] = 0
-    layers = find_norms(network)
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, tokens.split(4))}
+    layers = get_norms_by_name(network)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, tokens.split(4))}
     populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     for code in map(str, all_configurations(Method(method))):
         for layer in layers.values():

@@ -14,12 +14,16 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.evaluation import collect_frozen_moments
-from bln_search.evaluation.row_evaluator import try_copy_network_in_double_precision
+from bln_search.evaluation import collect_moments_with_frozen_weights
+from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.models.recurrent import TimeStepNorms
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms
-from bln_search.training.checkpoint import load_weights, read_checkpoint, write_checkpoint
+from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
+from bln_search.training.checkpoint import (
+    copy_weights_into_network,
+    read_checkpoint_weights_and_moments,
+    write_checkpoint,
+)
 
 FEATURES, STEPS = 3, 4
 
@@ -50,7 +54,7 @@ def randomize(network):
 
 
 def assert_shared(network, *, layers=STEPS):
-    norms = list(find_norms(network).values())
+    norms = list(get_norms_by_name(network).values())
     assert len(norms) == layers
     for name in ("weight", "bias"):
         assert len({id(getattr(norm, name)) for norm in norms}) == 1
@@ -70,7 +74,7 @@ def test_all_steps_share_one_gain_and_one_bias(method):
 @pytest.mark.parametrize("gain", [1.0, 0.1])
 def test_gains_start_at_the_given_value_and_biases_at_zero(gain):
     network = Steps(BN, gain=gain)
-    for layer in find_norms(network).values():
+    for layer in get_norms_by_name(network).values():
         assert layer.weight.tolist() == pytest.approx([gain] * FEATURES)
         assert layer.bias.tolist() == [0.0] * FEATURES
 
@@ -81,8 +85,8 @@ def test_the_default_gain_is_one():
 
 def test_every_step_has_its_own_population():
     network, data = Steps(BN).eval(), draw_batches()
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
-    layers = find_norms(network)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, data)}
+    layers = get_norms_by_name(network)
     populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     for step, layer in enumerate(layers.values()):
         population = populations[layer][PopulationEstimate.FROZEN].batch
@@ -103,8 +107,8 @@ def test_a_state_dict_restores_parameters_and_populations():
 
 def configure_by_population(network, data, code="TTTT"):
     """Configure each layer by population values, as a ranked row does."""
-    layers = find_norms(network)
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
+    layers = get_norms_by_name(network)
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, data)}
     populations = compute_populations_of_layers(layers, moments, Correction.BESSEL, per_slot=False)
     for layer in layers.values():
         layer.configure(InferenceConfiguration(code), populations[layer][PopulationEstimate.FROZEN])
@@ -115,29 +119,29 @@ def test_a_configuration_applies_to_all_steps_only():
     """Without data the order in which such a network calls its layers is unknown."""
     network = configure_by_population(Steps(BLN), draw_batches()).eval()
     apply_configuration(network, "FFFF")
-    assert {str(layer.configuration) for layer in find_norms(network).values()} == {"FFFF"}
+    assert {str(layer.configuration) for layer in get_norms_by_name(network).values()} == {"FFFF"}
     with pytest.raises(ModelError, match="order"):
         apply_configuration(network, "TTTT.FFFF.TFTF.TTFF")
-    assert {str(layer.configuration) for layer in find_norms(network).values()} == {"FFFF"}
+    assert {str(layer.configuration) for layer in get_norms_by_name(network).values()} == {"FFFF"}
 
 
 def test_a_checkpoint_stores_shared_parameters_once(tmp_path):
     network, data = randomize(Steps(BLN)), draw_batches()
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, data)}
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, data)}
     weights = {name: value.detach() for name, value in network.named_parameters()}
     name, sha256 = write_checkpoint(FolderStore(tmp_path), weights, moments, {})
-    read_weights, read_moments = read_checkpoint(FolderStore(tmp_path), name, sha256)
+    read_weights, read_moments = read_checkpoint_weights_and_moments(FolderStore(tmp_path), name, sha256)
     assert len(read_weights) == 2
-    assert read_moments[PopulationEstimate.FROZEN].keys() == find_norms(network).keys()
+    assert read_moments[PopulationEstimate.FROZEN].keys() == get_norms_by_name(network).keys()
     restored = Steps(BLN)
-    load_weights(restored, read_weights)
+    copy_weights_into_network(restored, read_weights)
     assert_shared(restored)
     assert torch.equal(restored(data[0]), network(data[0]))
 
 
 def test_copies_in_double_precision_share_parameters():
     network = randomize(Steps(BLN))
-    copy, _ = try_copy_network_in_double_precision(network, {})
+    copy, _ = try_copy_network_and_populations_in_double(network, {})
     assert_shared(copy)
     assert copy.norm.of_step[3].bias.dtype == torch.float64
     assert_shared(deepcopy(network))

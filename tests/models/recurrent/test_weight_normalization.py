@@ -16,7 +16,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError, SpecError
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.messages import EvaluationDone, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.analytic.layer import NormalizationFromWeights
 from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.data.reviews import make_reviews, write_lines
@@ -150,7 +150,7 @@ def test_a_study_evaluates_nine_configurations(cell, tmp_path):
     (trial,) = list_planned_trial_specs(parse_study(STUDY.replace("CELL", cell).replace("NORMALIZE", "cells")))
     environment = ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     (evaluations,) = (message.evaluations for message in sent if isinstance(message, EvaluationDone))
     losses = {str(row.key.configuration): row.loss for row in evaluations if row.key.split is Split.VALIDATION}

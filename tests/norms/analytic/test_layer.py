@@ -13,7 +13,11 @@ from bln_search.core.configuration import InferenceConfiguration, all_configurat
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.method import Method
 from bln_search.norms.network.folding import copy_with_affine_steps
-from bln_search.norms.network.layers import compute_populations_of_layers, find_norms, list_configurations_of_layers
+from bln_search.norms.network.layers import (
+    compute_populations_of_layers,
+    get_norms_by_name,
+    list_possible_configurations,
+)
 from bln_search.norms.statistics import select_layer_population
 from tests.models.analytic.networks import analytic_layers, build
 
@@ -88,15 +92,15 @@ def test_training_and_evaluation_agree_and_use_no_mini_batch(method):
 def test_nine_configurations_with_their_own_order(method):
     codes = [str(configuration) for configuration in all_configurations(Method(method))]
     assert codes == ["AA--", "AT--", "AF--", "TA--", "TT--", "TF--", "FA--", "FT--", "FF--"]
-    assert list_configurations_of_layers(find_norms(build(method))) == all_configurations(Method(method))
+    assert list_possible_configurations(get_norms_by_name(build(method))) == all_configurations(Method(method))
 
 
 def configured(network: nn.Module, code: str, x: Tensor) -> Tensor:
     """The outputs under a configuration, population values of the mini-batch `x`."""
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     moments = {
         str(PopulationEstimate.ANALYTIC): {
-            name: layer.estimates_from_history()["analytic"] for name, layer in layers.items()
+            name: layer.moments_by_estimate_from_history()["analytic"] for name, layer in layers.items()
         }
     }
     populations = compute_populations_of_layers(layers, moments, Correction.TOTAL, per_slot=False)
@@ -116,7 +120,9 @@ def test_stored_values_give_the_outputs_of_the_present_weights(method):
     loaded = build(method)
     loaded.load_state_dict(network.state_dict())
     torch.testing.assert_close(loaded.eval()(x), present, rtol=1e-12, atol=1e-12)
-    assert all(layer.origins == find_norms(network)[name].origins for name, layer in find_norms(loaded).items())
+    assert all(
+        layer.origins == get_norms_by_name(network)[name].origins for name, layer in get_norms_by_name(loaded).items()
+    )
     with torch.no_grad():  # stored values stay, those of the present weights follow
         for layer in analytic_layers(loaded):
             layer.weight.mul_(2)

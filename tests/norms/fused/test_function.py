@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from bln_search.norms import make_norm
-from bln_search.norms.fused.function import normalize_fused
+from bln_search.norms.fused.function import normalize_fused_with_statistics
 from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.terms import FusedTerms, History, HistoryTerm
 from bln_search.norms.moment_collection import collect_moments
@@ -101,7 +101,9 @@ def test_gradients_are_the_derivatives_of_the_output(terms, whole_layer):
     torch.manual_seed(0)
     layout = FusedLayout(4, 3, 2, whole_layer)
     x, weight, bias = (torch.randn(shape).double().requires_grad_() for shape in ((4, 3, 2), (3,), (3,)))
-    assert torch.autograd.gradcheck(lambda *args: normalize_fused(*args, layout, terms)[0], (x, weight, bias))
+    assert torch.autograd.gradcheck(
+        lambda *args: normalize_fused_with_statistics(*args, layout, terms)[0], (x, weight, bias)
+    )
 
 
 def test_half_precision_inputs_are_normalized_in_single_precision():

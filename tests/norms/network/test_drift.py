@@ -9,10 +9,10 @@ from torch import nn
 
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import make_norm
 from bln_search.norms.network.drift import compute_drifts
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 
 
 def drifts_between(method, *sets, shape=(7, 5)):
@@ -20,9 +20,10 @@ def drifts_between(method, *sets, shape=(7, 5)):
     network = nn.Sequential(make_norm(method, shape[1], batch_size=shape[0])).double()
     estimates = (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH)
     moments = {
-        estimate: collect_frozen_moments(network, batches) for estimate, batches in zip(estimates, sets, strict=False)
+        estimate: collect_moments_with_frozen_weights(network, batches)
+        for estimate, batches in zip(estimates, sets, strict=False)
     }
-    return compute_drifts(moments, find_norms(network))
+    return compute_drifts(moments, get_norms_by_name(network))
 
 
 def draw_batches(shape=(7, 5), scale=1.0):
@@ -57,8 +58,8 @@ def test_shift_is_the_distance_to_the_frozen_estimate():
 
 def test_without_a_frozen_estimate_there_is_no_shift():
     network = nn.Sequential(make_norm(Method.LN, 5, batch_size=7)).double()
-    moments = {PopulationEstimate.EPOCH: collect_frozen_moments(network, draw_batches())}
-    assert [drift.shift for drift in compute_drifts(moments, find_norms(network))] == [None, None]
+    moments = {PopulationEstimate.EPOCH: collect_moments_with_frozen_weights(network, draw_batches())}
+    assert [drift.shift for drift in compute_drifts(moments, get_norms_by_name(network))] == [None, None]
 
 
 def test_drift_that_is_not_a_number_is_none():
@@ -69,8 +70,10 @@ def test_drift_that_is_not_a_number_is_none():
 def test_a_layer_with_constant_inputs_has_no_drift():
     """An example is the first time step of a recurrent layer, where every h is zero: only rounding varies."""
     network = nn.Sequential(make_norm(Method.BN, 5, batch_size=7))
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, [torch.zeros(7, 5)] * 3)}
-    assert [(drift.spread, drift.shift) for drift in compute_drifts(moments, find_norms(network))] == [(None, None)] * 2
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, [torch.zeros(7, 5)] * 3)}
+    assert [(drift.spread, drift.shift) for drift in compute_drifts(moments, get_norms_by_name(network))] == [
+        (None, None)
+    ] * 2
 
 
 def test_layers_that_share_gamma_have_one_drift():
@@ -89,8 +92,8 @@ def test_layers_that_share_gamma_have_one_drift():
         for scale, shift in ((1, 0), (3, 1))
     ]
     network = Steps()
-    moments = {PopulationEstimate.FROZEN: collect_frozen_moments(network, draw_batches())}
-    shared = compute_drifts(moments, find_norms(network))
+    moments = {PopulationEstimate.FROZEN: collect_moments_with_frozen_weights(network, draw_batches())}
+    shared = compute_drifts(moments, get_norms_by_name(network))
     assert {drift.layer for drift in shared} == {"of_step"}
     for index, drift in enumerate(shared):
         expected = np.sqrt(np.mean([layer_drifts[index].spread ** 2 for layer_drifts in separate]))

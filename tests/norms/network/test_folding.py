@@ -35,7 +35,7 @@ def trained_layer(method, semantics, shape, *, per_slot=False):
         has_batch_statistics=layer.has_batch_statistics, has_feature_statistics=layer.has_feature_statistics
     )
     if method == "mbn":
-        moments = layer.estimates_from_history()[PopulationEstimate.MEMORY]
+        moments = layer.moments_by_estimate_from_history()[PopulationEstimate.MEMORY]
     return layer.eval(), layer.compute_population(moments, Correction.TOTAL, per_slot=per_slot)
 
 

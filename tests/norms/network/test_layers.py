@@ -12,7 +12,11 @@ from bln_search import convert
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.norms import BLN, BN, BRN, LN
-from bln_search.norms.network.layers import estimates_from_training_history, find_norms, find_row_of_original_outputs
+from bln_search.norms.network.layers import (
+    find_row_of_original_outputs,
+    get_norms_by_name,
+    moments_by_estimate_from_training_history,
+)
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 
 MOVING = PopulationEstimate.MOVING
@@ -32,24 +36,26 @@ def converted(*norms):
 
 
 def row_of(network, reached=None):
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     return find_row_of_original_outputs(layers, set(layers) if reached is None else reached)
 
 
 def test_layers_without_history_do_not_exclude_an_estimate():
     network = converted(nn.BatchNorm1d(4), nn.LayerNorm(4), nn.BatchNorm1d(4, track_running_stats=False))
     assert {
-        estimate: set(moments) for estimate, moments in estimates_from_training_history(find_norms(network)).items()
+        estimate: set(moments)
+        for estimate, moments in moments_by_estimate_from_training_history(get_norms_by_name(network)).items()
     } == {MOVING: {"0"}}
 
 
 def test_layers_that_require_an_estimate_exclude_it_where_they_lack_it():
     network = trained(BRN(4), BRN(4))
     network.append(BRN(4))
-    layers = find_norms(network)
-    assert estimates_from_training_history(layers) == {}
+    layers = get_norms_by_name(network)
+    assert moments_by_estimate_from_training_history(layers) == {}
     assert {
-        estimate: set(moments) for estimate, moments in estimates_from_training_history(layers, {"0", "1"}).items()
+        estimate: set(moments)
+        for estimate, moments in moments_by_estimate_from_training_history(layers, {"0", "1"}).items()
     } == {MOVING: {"0", "1"}}
 
 

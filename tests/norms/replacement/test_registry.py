@@ -61,7 +61,7 @@ def known(request, monkeypatch):
     if request.param == "plugin":
         points = {PATH: EntryPoint(PATH, f"{__name__}:replace_channels_first", "bln_search.norm_layers")}
         for module in (names, registry):
-            monkeypatch.setattr(module, "plugin_norm_layer_entry_points", lambda: points)
+            monkeypatch.setattr(module, "plugin_norm_layer_replacer_entry_points", lambda: points)
     else:
         register_norm_layer(ChannelsFirst if request.param == "class" else PATH, replace_channels_first)
 
@@ -112,7 +112,7 @@ def test_wrong_function_is_an_error_that_changes_nothing(function, message):
 
 def test_plugin_that_cannot_be_loaded_is_an_error(monkeypatch):
     points = {PATH: EntryPoint(PATH, "missing_package:replace", "bln_search.norm_layers")}
-    monkeypatch.setattr(registry, "plugin_norm_layer_entry_points", lambda: points)
+    monkeypatch.setattr(registry, "plugin_norm_layer_replacer_entry_points", lambda: points)
     with pytest.raises(ModelError, match=r"registered for .*ChannelsFirst failed: ModuleNotFoundError"):
         convert(nn.Sequential(ChannelsFirst(4)), method="same")
 

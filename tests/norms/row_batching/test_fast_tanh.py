@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from bln_search.norms.row_batching.fast_tanh import PIECE, tanh_of_rows
-from bln_search.norms.row_batching.row_sum import RowSum
+from bln_search.norms.row_batching.row_sum import RowOutputsAsSums
 
 GROUPS, SIZE, ROWS = 3, 4, ((0, 0), (0, 1), (1, 0), (1, 2))
 
@@ -24,7 +24,7 @@ def make_row_sum(dtype, feature_shape=(5,), scale=1.0):
         return scale * torch.randn(*shape, dtype=dtype, generator=generator)
 
     batch = draw(GROUPS, SIZE, *feature_shape), draw(1, 1, *feature_shape)
-    return RowSum(batch, draw(3, GROUPS, SIZE, *feature_shape), ROWS, GROUPS, SIZE, feature_shape)
+    return RowOutputsAsSums(batch, draw(3, GROUPS, SIZE, *feature_shape), ROWS, GROUPS, SIZE, feature_shape)
 
 
 @pytest.mark.parametrize("shape", [(40, 7), (40, 3, 6, 5), (PIECE // 8 + 1, 17)])
@@ -78,5 +78,5 @@ def test_tanh_of_a_small_sum_is_computed_by_torch():
 
 def test_tanh_of_a_sum_without_feature_statistics_is_that_of_its_rows():
     batch = (torch.randn(GROUPS, SIZE, 5), torch.randn(GROUPS, SIZE, 5))
-    rows = RowSum(batch, None, ((0, 0), (1, 0)), GROUPS, SIZE, (5,))
+    rows = RowOutputsAsSums(batch, None, ((0, 0), (1, 0)), GROUPS, SIZE, (5,))
     assert torch.equal(rows.materialize_tanh(), torch.tanh(torch.cat([term.flatten(0, 1) for term in batch])))

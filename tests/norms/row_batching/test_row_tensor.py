@@ -8,9 +8,9 @@ import torch
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
-    EnumerationPlan,
     InferenceRow,
     RowBatchingError,
+    RowBatchingPlan,
     remove_row_tag,
     tag_with_rows,
 )
@@ -22,7 +22,7 @@ EXAMPLES = GROUPS * SIZE
 
 @pytest.fixture
 def layout():
-    return BatchLayout(EnumerationPlan(ROWS, {}), GROUPS, SIZE)
+    return BatchLayout(RowBatchingPlan(ROWS, {}), GROUPS, SIZE)
 
 
 @pytest.fixture

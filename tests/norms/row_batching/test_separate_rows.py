@@ -9,16 +9,16 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.evaluation import collect_frozen_moments
+from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import BLN, BN
-from bln_search.norms.network.layers import compute_populations_of_layers, list_configurations_of_layers
+from bln_search.norms.network.layers import compute_populations_of_layers, list_possible_configurations
 from bln_search.norms.row_batching import enumeration, separate_rows
-from bln_search.norms.row_batching.compiled.availability import disable_kernels
+from bln_search.norms.row_batching.compiled.availability import use_torch_instead_of_kernels
 from bln_search.norms.row_batching.enumeration import normalize_all_rows
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
-    EnumerationPlan,
     InferenceRow,
+    RowBatchingPlan,
     remove_row_tag,
     tag_with_rows,
 )
@@ -56,13 +56,13 @@ def make_case(shape, groups=2, size=3, method=BLN, dtype=torch.float32, *, per_s
         for parameter in layer.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator).to(dtype))
     sample = (1.5 * torch.randn(4 * size, *shape, generator=generator) + 0.3).to(dtype)
-    gathered = {str(PopulationEstimate.FROZEN): collect_frozen_moments(network, sample.split(size))}
+    gathered = {str(PopulationEstimate.FROZEN): collect_moments_with_frozen_weights(network, sample.split(size))}
     populations = compute_populations_of_layers({"0": layer}, gathered, Correction.BESSEL, per_slot=per_slot)
     rows = tuple(
         InferenceRow(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
-        for configuration in list_configurations_of_layers({"0": layer})
+        for configuration in list_possible_configurations({"0": layer})
     )
-    layout = BatchLayout(EnumerationPlan(rows, populations), groups, size)
+    layout = BatchLayout(RowBatchingPlan(rows, populations), groups, size)
     x = torch.randn(len(rows) * groups * size, *shape, generator=generator).to(dtype)
     return layer, tag_with_rows(x, layout, len(rows))
 
@@ -83,7 +83,7 @@ def normalize(layer, x):
 )
 def test_kernel_equals_torch_for_any_shape(channels, area, groups, size, semantics, seed):
     layer, x = make_case((channels, *area), groups, size, semantics=semantics, seed=seed)
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         expected = normalize(layer, x)
     found = normalize(layer, x)
     assert torch.allclose(found, expected, rtol=1e-4, atol=1e-4)
@@ -99,7 +99,7 @@ def test_kernel_is_used_with_any_number_of_threads(results, semantics, threads):
     found = normalize(layer, x)
     torch.set_num_threads(before)
     assert results[-1] is not None
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         assert torch.allclose(found, normalize(layer, x), rtol=1e-5, atol=1e-5)
 
 
@@ -108,7 +108,7 @@ def test_nan_stays_in_the_mini_batch_of_its_row():
     data = remove_row_tag(x)
     data[7, 0, 0, 0] = torch.nan
     found = normalize(layer, x).isnan()
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         assert torch.equal(found, normalize(layer, x).isnan())
     assert found.any()
 
@@ -128,7 +128,7 @@ def test_other_inputs_are_computed_by_torch(results, options):
     layer, x = make_case(**{"shape": (4, 5, 5), "semantics": "reference", **options})
     found = normalize(layer, x)
     assert results[-1] is None
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         assert torch.equal(found, normalize(layer, x))
 
 

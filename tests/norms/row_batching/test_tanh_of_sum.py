@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.nn import functional as F
 
 from bln_search.norms.row_batching import tanh_in_pieces, tanh_of_sum
-from bln_search.norms.row_batching.compiled.availability import are_kernels_installed, disable_kernels
+from bln_search.norms.row_batching.compiled.availability import are_kernels_installed, use_torch_instead_of_kernels
 from bln_search.norms.row_batching.factored_sum import NO_OFFSET, FactoredSum
 from bln_search.norms.row_batching.tanh_of_sum import TanhOfFactoredSum, try_defer_tanh
 
@@ -156,7 +156,7 @@ def test_small_sums_are_computed_in_pieces():
 
 
 def test_sums_are_computed_in_pieces_without_kernels(for_any_size):
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         assert not try_defer_tanh(make_sum()).uses_kernel
 
 

@@ -7,8 +7,8 @@ import pytest
 from scipy import stats
 
 from bln_search.ranking.paired.bootstrap import (
-    bootstrap_difference_intervals,
     bootstrap_row_means,
+    bootstrap_shaped_difference_intervals,
     first_place_share_of_each_row,
 )
 from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
@@ -20,7 +20,7 @@ def intervals(seeds):
     table = draw(np.random.default_rng(seeds), seeds=seeds, rows=4, of_seed=0.3, skewed=True, difference=0.2)
     (means,) = bootstrap_row_means(table, "loss", draws=300)
     differences = crossed_anova_differences(table, "loss")
-    low, high = bootstrap_difference_intervals(means, differences, table.row_pairs, seeds)
+    low, high = bootstrap_shaped_difference_intervals(means, differences, table.row_pairs, seeds)
     return table, means, differences, low, high
 
 
@@ -47,6 +47,8 @@ def test_draws_of_equal_rows_have_an_interval_of_no_width():
     table = draw(np.random.default_rng(0), seeds=6, rows=1)
     equal = table.restrict_to_rows([0, 0])
     (means,) = bootstrap_row_means(equal, "loss", draws=50)
-    low, high = bootstrap_difference_intervals(means, crossed_anova_differences(equal, "loss"), equal.row_pairs, 6)
+    low, high = bootstrap_shaped_difference_intervals(
+        means, crossed_anova_differences(equal, "loss"), equal.row_pairs, 6
+    )
     assert (low.tolist(), high.tolist()) == ([0.0], [0.0])
     assert first_place_share_of_each_row(means).tolist() == [0.5, 0.5]

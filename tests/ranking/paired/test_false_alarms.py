@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.bootstrap import bootstrap_difference_intervals, bootstrap_row_means
+from bln_search.ranking.paired.bootstrap import bootstrap_row_means, bootstrap_shaped_difference_intervals
 from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
 from bln_search.ranking.paired.friedman import friedman_test
-from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, paired_t_test_p_value
+from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, paired_t_test_p_value_of_differences
 from bln_search.ranking.statistics.letter_display import compact_letter_display
 from tests.ranking.tables import band, draw, significant_pairs
 
@@ -57,7 +57,7 @@ def bootstrap_rate(model, seeds, repetitions):
     for repetition in range(repetitions):
         outcome_table = draw(rng, seeds=seeds, examples=30, **model)
         bootstrap = bootstrap_row_means(outcome_table, "loss", draws=200, random=repetition)[0]
-        low, high = bootstrap_difference_intervals(
+        low, high = bootstrap_shaped_difference_intervals(
             bootstrap, crossed_anova_differences(outcome_table, "loss"), outcome_table.row_pairs, seeds
         )
         alarms += not low[0] <= 0 <= high[0]
@@ -157,7 +157,7 @@ def test_t_test_over_seed_means_exceeds_its_level(repetitions):
     alarms = 0
     for _ in range(repetitions):
         means = draw(rng, seeds=5, of_example=2.0).losses.mean(axis=2, dtype=np.float64)
-        alarms += paired_t_test_p_value((means[:, 0] - means[:, 1]).tolist()) < ALPHA
+        alarms += paired_t_test_p_value_of_differences((means[:, 0] - means[:, 1]).tolist()) < ALPHA
     assert alarms / repetitions > 0.4
 
 

@@ -9,16 +9,19 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm, PopulationEstimate
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.records import ExampleOutcomes
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
-from bln_search.ranking.paired.per_layer_results import combine_network_searches, compute_confirmed_difference
+from bln_search.ranking.paired.per_layer_results import (
+    combine_layer_searches_of_networks,
+    compute_held_out_difference_to_uniform,
+)
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.results.layer_searches import StoredLayerSearch
 from tests.search.layers.tables import choice, plain_space, space_of
 from tests.storage.searches import make_search_record
@@ -29,13 +32,15 @@ SPACE = plain_space(2)
 
 def stored(records, spec=None, made_at=None):
     return [
-        StoredLayerSearch("bln", "", seed, spec or LayersSpec(), record, (made_at or NOW) + timedelta(seconds=seed))
+        StoredLayerSearch(
+            "bln", "", seed, spec or LayerSearchSpec(), record, (made_at or NOW) + timedelta(seconds=seed)
+        )
         for seed, record in enumerate(records)
     ]
 
 
 def result_of(searches, seeds=None, *, loss=CROSS_ENTROPY, has_accuracy=True):
-    return combine_network_searches(
+    return combine_layer_searches_of_networks(
         searches,
         batch_size=25,
         estimate=PopulationEstimate.FROZEN,
@@ -69,7 +74,7 @@ def draw_records(seeds=4, examples=60, shift=0.0, seed=0):
 @pytest.mark.parametrize("shift", [0.0, -0.2, 0.2])
 def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
     records = draw_records(seeds, shift=shift)
-    confirmed = compute_confirmed_difference(records)
+    confirmed = compute_held_out_difference_to_uniform(records)
     losses = np.stack([np.stack([record.confirmed.losses, record.confirmed_uniform.losses]) for record in records])
     correct = np.stack([np.stack([record.confirmed.correct, record.confirmed_uniform.correct]) for record in records])
     expected = crossed_anova_differences(OutcomeTable(losses, correct), "loss")
@@ -80,18 +85,18 @@ def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
     assert confirmed.p == pytest.approx(float(expected.p[0]))
     assert confirmed.networks == seeds
     if shift and seeds > 2:
-        assert (confirmed.is_better, confirmed.is_worse) == (shift < 0, shift > 0)
+        assert (confirmed.is_better, confirmed.is_significantly_worse) == (shift < 0, shift > 0)
 
 
 def test_two_examples_suffice_for_a_difference():
-    assert math.isfinite(compute_confirmed_difference(draw_records(2, examples=2)).high)
+    assert math.isfinite(compute_held_out_difference_to_uniform(draw_records(2, examples=2)).high)
 
 
 def test_insignificant_difference_is_neither_better_nor_worse():
-    confirmed = compute_confirmed_difference(draw_records(5))
+    confirmed = compute_held_out_difference_to_uniform(draw_records(5))
     assert confirmed.low < 0 < confirmed.high
     assert not confirmed.is_better
-    assert not confirmed.is_worse
+    assert not confirmed.is_significantly_worse
 
 
 @pytest.mark.parametrize(
@@ -102,7 +107,7 @@ def test_insignificant_difference_is_neither_better_nor_worse():
     ],
 )
 def test_different_examples_have_no_difference(records):
-    assert compute_confirmed_difference(records) is None
+    assert compute_held_out_difference_to_uniform(records) is None
 
 
 def test_row_is_the_mean_over_networks_with_its_interval():
@@ -112,7 +117,7 @@ def test_row_is_the_mean_over_networks_with_its_interval():
     accuracies = np.stack([record.sums.accuracy_per_configuration for record in records])
     order = np.argsort(losses.mean(0), kind="stable")[:100]
     assert [row.configuration for row in result.rows] == [
-        str(SPACE.configuration_of_digits(SPACE.digits_at_index(int(index)))) for index in order
+        str(SPACE.configuration_of_choice_digits(SPACE.choice_digits_at_index(int(index)))) for index in order
     ]
     for index, row in zip(order, result.rows, strict=True):
         loss, accuracy = mean_with_t_interval(losses[:, index]), mean_with_t_interval(accuracies[:, index])
@@ -127,7 +132,7 @@ def test_uniform_rows_are_ordered_by_loss():
     assert len(result.uniform) == 16
     means = {
         str(code): np.mean(
-            [record.sums.mean_loss_per_configuration[SPACE.index_of_digits(digits)] for record in records]
+            [record.sums.mean_loss_per_configuration[SPACE.index_of_choice_digits(digits)] for record in records]
         )
         for code, digits in uniform()
     }
@@ -136,19 +141,19 @@ def test_uniform_rows_are_ordered_by_loss():
 
 
 def uniform():
-    return SPACE.digits_by_uniform_configuration().items()
+    return SPACE.choice_digits_by_uniform_configuration().items()
 
 
 def test_only_configurations_of_all_networks_have_rows():
     uniform_digits = [digits for _, digits in uniform()]
     records = [make_search_record(seed, digits=[*uniform_digits, (0, 1), (9, 3 + seed)]) for seed in range(3)]
-    result = result_of(stored(records, LayersSpec(search=LayerSearch.TPE)))
+    result = result_of(stored(records, LayerSearchSpec(search=LayerSearchAlgorithm.TPE)))
     assert {row.configuration for row in result.rows} == {
-        str(SPACE.configuration_of_digits(digits)) for digits in [*uniform_digits, (0, 1)]
+        str(SPACE.configuration_of_choice_digits(digits)) for digits in [*uniform_digits, (0, 1)]
     }
     columns = [list(map(tuple, record.sums.digits.tolist())).index((0, 1)) for record in records]
     losses = [record.sums.mean_loss_per_configuration[column] for record, column in zip(records, columns, strict=True)]
-    row = next(row for row in result.rows if row.configuration == str(SPACE.configuration_of_digits((0, 1))))
+    row = next(row for row in result.rows if row.configuration == str(SPACE.configuration_of_choice_digits((0, 1))))
     assert row.loss == pytest.approx(np.mean(losses))
     assert len(result.uniform) == 16
     assert not result.marginal
@@ -156,7 +161,7 @@ def test_only_configurations_of_all_networks_have_rows():
 
 def test_configuration_with_an_infinite_loss_has_no_row():
     records = three_records()
-    records[1].sums.losses[0, SPACE.index_of_digits((0, 0))] = np.nan
+    records[1].sums.losses[0, SPACE.index_of_choice_digits((0, 0))] = np.nan
     result = result_of(stored(records))
     assert "TTTT" not in {row.configuration for row in result.uniform}
     assert "TTTT.TTTT" not in {row.configuration for row in result.rows}
@@ -189,10 +194,10 @@ def test_pending_seeds_are_listed():
 
 def test_latest_specification_counts():
     before = stored(three_records(), made_at=NOW)
-    beam_spec = LayersSpec(search=LayerSearch.BEAM, folds=3)
+    beam_spec = LayerSearchSpec(search=LayerSearchAlgorithm.BEAM, folds=3)
     latest_search = StoredLayerSearch("bln", "", 0, beam_spec, make_search_record(9), NOW + timedelta(hours=1))
     result = result_of([latest_search, *before[1:]])
-    assert (result.search, result.folds) == (LayerSearch.BEAM, 3)
+    assert (result.search, result.folds) == (LayerSearchAlgorithm.BEAM, 3)
     assert [network.seed for network in result.networks] == [0]
     assert result.pending_seeds == (1, 2)
 

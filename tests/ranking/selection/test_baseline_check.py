@@ -9,7 +9,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, find_arms_no_better_than_prior
 
@@ -26,7 +26,7 @@ def board(losses, ranked_on=Split.VALIDATION):
             state = EvaluationState.MEASURED if value is not None else EvaluationState.UNDEFINED
             accuracy = None if value is None else 0.25
             scored.append(TrialEvaluation(arm, seed, Evaluation(key, state, 9, value, accuracy, None)))
-    return rank_evaluations(scored, ranked_on)
+    return build_leaderboard_from_evaluations(scored, ranked_on)
 
 
 @pytest.mark.parametrize("split", [Split.VALIDATION, Split.TEST])
@@ -61,7 +61,7 @@ def test_rows_without_a_rank_are_ignored():
     assert find_arms_no_better_than_prior(board({("bn", 0, "TT--"): None, ("ln", 0, "--FF"): 0.8}), BASELINE).arms == (
         "ln",
     )
-    assert find_arms_no_better_than_prior(rank_evaluations([], Split.VALIDATION), BASELINE) is None
+    assert find_arms_no_better_than_prior(build_leaderboard_from_evaluations([], Split.VALIDATION), BASELINE) is None
 
 
 def test_nothing_is_reported_without_a_baseline():

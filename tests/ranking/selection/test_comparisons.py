@@ -13,7 +13,11 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.method import Method
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.grouping import EvaluationSetting, group_losses_by_row, group_losses_by_setting
+from bln_search.ranking.grouping import (
+    RowKeyWithoutConfiguration,
+    group_losses_by_row,
+    group_losses_by_setting_and_configuration,
+)
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.cross_study import match_rows_between_studies
 from bln_search.ranking.selection.seed_t_test import find_top_group_with_p_values
@@ -44,16 +48,18 @@ def test_configuration_without_population_has_every_estimate():
         row_key("TTTT", PopulationEstimate.EPOCH): {0: 0.2},
         row_key("FFFF", None): {0: 0.3},
     }
-    by_setting = group_losses_by_setting(losses)
+    by_setting = group_losses_by_setting_and_configuration(losses)
     assert list(by_setting) == [
-        EvaluationSetting("bln", "", PopulationEstimate.EPOCH, 25),
-        EvaluationSetting("bln", "", FROZEN, 25),
+        RowKeyWithoutConfiguration("bln", "", PopulationEstimate.EPOCH, 25),
+        RowKeyWithoutConfiguration("bln", "", FROZEN, 25),
     ]
     assert all(values[InferenceConfiguration("FFFF")] == {0: 0.3} for values in by_setting.values())
 
 
 def test_rows_without_population_have_their_own_evaluation_setting():
-    assert list(group_losses_by_setting({row_key("FFFF", None): {0: 0.3}})) == [EvaluationSetting("bln", "", None, 25)]
+    assert list(group_losses_by_setting_and_configuration({row_key("FFFF", None): {0: 0.3}})) == [
+        RowKeyWithoutConfiguration("bln", "", None, 25)
+    ]
 
 
 def test_rows_within_seed_variance_are_in_the_top_group():
@@ -180,5 +186,5 @@ def test_rows_with_other_seeds_stay_in_the_top_group():
 
 def test_configuration_without_all_seeds_is_omitted():
     losses = {row_key("TTTT"): {0: 0.1}, row_key("TTFF"): {0: 2.0, 1: 2.0}}
-    (result,) = group_losses_by_setting(losses).values()
+    (result,) = group_losses_by_setting_and_configuration(losses).values()
     assert list(result) == [InferenceConfiguration("TTFF")]

@@ -10,7 +10,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.recommendation import Confidence, recommend_row
@@ -28,7 +28,7 @@ def board(figures, ranked_on=Split.VALIDATION):
                 scored.append(
                     TrialEvaluation("bln", 0, Evaluation(key, EvaluationState.MEASURED, 9, loss, right, None))
                 )
-    return rank_evaluations(scored, ranked_on)
+    return build_leaderboard_from_evaluations(scored, ranked_on)
 
 
 def test_selected_row_is_evaluated_on_the_other_split():

@@ -14,10 +14,10 @@ from bln_search.ranking.statistics.intervals import (
     ConfidenceInterval,
     adjust_p_values_by_holm,
     mean_with_t_interval,
-    paired_t_test_p_value,
+    paired_t_test_p_value_of_differences,
     welch_interval,
 )
-from bln_search.ranking.statistics.student_t import t_quantile, two_sided_p_value
+from bln_search.ranking.statistics.student_t import two_sided_p_value, two_sided_t_quantile
 
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 4))
 
@@ -46,7 +46,7 @@ def test_p_of_an_infinite_t_is_zero(degrees):
 
 @given(st.sampled_from([0.5, 0.9, 0.95, 0.99, 0.999]), st.integers(1, 300))
 def test_quantile_equals_scipy(level, degrees):
-    assert t_quantile(level, degrees) == pytest.approx(stats.t.ppf(0.5 + level / 2, degrees), rel=1e-9)
+    assert two_sided_t_quantile(level, degrees) == pytest.approx(stats.t.ppf(0.5 + level / 2, degrees), rel=1e-9)
 
 
 @pytest.mark.parametrize(("t", "degrees"), [(math.nan, 3), (1.0, 0), (1.0, -2)])
@@ -102,13 +102,13 @@ def test_an_interval_excludes_zero_beyond_its_ends(mean, half, excludes_zero):
 @given(st.lists(NUMBERS, min_size=2, max_size=10, unique=True))
 def test_paired_p_equals_scipy(differences):
     expected = stats.ttest_1samp(differences, 0).pvalue
-    assert paired_t_test_p_value(differences) == pytest.approx(expected, rel=1e-6, abs=1e-9)
+    assert paired_t_test_p_value_of_differences(differences) == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
 
 def test_paired_p_of_equal_differences():
-    assert paired_t_test_p_value([0.0, 0.0]) == 1
-    assert paired_t_test_p_value([0.1, 0.1]) == 0
-    assert paired_t_test_p_value([0.1]) is None
+    assert paired_t_test_p_value_of_differences([0.0, 0.0]) == 1
+    assert paired_t_test_p_value_of_differences([0.1, 0.1]) == 0
+    assert paired_t_test_p_value_of_differences([0.1]) is None
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

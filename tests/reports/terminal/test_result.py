@@ -12,12 +12,12 @@ from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import recommend_row
-from bln_search.ranking.study_effects import SettingEffects, SwitchEffect, VarianceShares
+from bln_search.ranking.study_effects import SwitchEffectOrInteraction, SwitchEffectsOfSetting, VarianceShares
 from bln_search.reports.terminal.result import RenderableResultSummary
 from tests.ranking.comparisons import compared
 from tests.reports.selections import SELECTED
 
-EFFECTS = SettingEffects(
+EFFECTS = SwitchEffectsOfSetting(
     arm="bln",
     point="",
     estimate="frozen",
@@ -25,9 +25,9 @@ EFFECTS = SettingEffects(
     split=Split.VALIDATION,
     metric="loss",
     effects=(
-        SwitchEffect(switches="E_B", mean=-0.05, low=-0.06, high=-0.04),
-        SwitchEffect(switches="Std_B", mean=0.02, low=None, high=None),
-        SwitchEffect(switches="E_B × Std_B", mean=9.0, low=8.0, high=10.0),
+        SwitchEffectOrInteraction(switches="E_B", mean=-0.05, low=-0.06, high=-0.04),
+        SwitchEffectOrInteraction(switches="Std_B", mean=0.02, low=None, high=None),
+        SwitchEffectOrInteraction(switches="E_B × Std_B", mean=9.0, low=8.0, high=10.0),
     ),
 )
 SHARES = VarianceShares(

@@ -7,14 +7,14 @@ import numpy as np
 from bench.support.loss_table import TableLossSource
 from bln_search.core.configuration import all_configurations
 from bln_search.core.method import Method
-from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationChoice
+from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationOptions
 
 
 def choice(name, layers, method="bln", max_options=None):
     """A choice of layers of one method, with its last `max_options` configurations."""
     configurations = all_configurations(Method(method))
     options = configurations if max_options is None else configurations[-max_options:]
-    return LayerConfigurationChoice(name, tuple(layers), tuple((code,) * len(layers) for code in options))
+    return LayerConfigurationOptions(name, tuple(layers), tuple((code,) * len(layers) for code in options))
 
 
 def space_of(*choices):

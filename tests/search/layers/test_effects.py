@@ -52,10 +52,10 @@ def test_marginal_effect_is_the_mean_difference(name):
     for choice_index, statistic in switches(space):
         differences = []
         for index in range(space.num_configurations):
-            digits = space.digits_at_index(index)
+            digits = space.choice_digits_at_index(index)
             switched = switch_digits(space, digits, choice_index, statistic)
             if switched is not None and at_population(space, digits, choice_index, statistic):
-                differences.append(means[index] - means[space.index_of_digits(switched)])
+                differences.append(means[index] - means[space.index_of_choice_digits(switched)])
         if differences:
             expected[space.choices[choice_index].name, str(statistic)] = np.mean(differences)
     assert marginal_switch_effects(space, means) == pytest.approx(expected)
@@ -67,18 +67,18 @@ def test_local_effects_are_differences_of_one_switch(name):
     space = SPACES[name]
     means = np.random.default_rng(1).random(space.num_configurations)
     for index in range(0, space.num_configurations, 7):
-        digits = space.digits_at_index(index)
+        digits = space.choice_digits_at_index(index)
         neighbours, expected = list_configurations_with_one_flip(space, digits), {}
         for choice_index, statistic in switches(space):
             switched = switch_digits(space, digits, choice_index, statistic)
             if switched is not None:
-                difference = means[index] - means[space.index_of_digits(switched)]
+                difference = means[index] - means[space.index_of_choice_digits(switched)]
                 sign = 1 if at_population(space, digits, choice_index, statistic) else -1
                 expected[space.choices[choice_index].name, str(statistic)] = sign * difference
                 assert switched in neighbours
         assert len(neighbours) == len(expected)
         effects = local_switch_effects(
-            space, digits, means[index], [means[space.index_of_digits(row)] for row in neighbours]
+            space, digits, means[index], [means[space.index_of_choice_digits(row)] for row in neighbours]
         )
         assert effects == pytest.approx(expected)
 

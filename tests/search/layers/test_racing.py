@@ -62,11 +62,12 @@ def test_race_finds_the_best_for_less_than_full_cost():
     objective = BudgetedObjective(table_source(space, means), range(12), 10**4)
     draw = np.random.default_rng(0)
     candidates = np.array(
-        [space.digits_at_index(index) for index in draw.choice(space.num_configurations, 60, replace=False)], np.uint8
+        [space.choice_digits_at_index(index) for index in draw.choice(space.num_configurations, 60, replace=False)],
+        np.uint8,
     )
     survivors = run_race(objective, candidates, draw)
-    indices = [space.index_of_digits(row.tolist()) for row in candidates]
-    assert space.index_of_digits(survivors[0].tolist()) == min(indices, key=means.__getitem__)
+    indices = [space.index_of_choice_digits(row.tolist()) for row in candidates]
+    assert space.index_of_choice_digits(survivors[0].tolist()) == min(indices, key=means.__getitem__)
     assert 1 <= len(survivors) <= 8
     assert objective.spent < 60
     losses = objective.mean_losses(survivors)

@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 import torch
 
-from bln_search.core.enums import LayerScope, LayerSearch, PopulationEstimate
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.evaluation.tree.trie import digits_of_all_configurations
-from bln_search.search.layers.search import LayerSearchOptions, assign_mini_batches_to_folds, search_and_confirm_network
+from bln_search.search.layers.search import (
+    LayerSearchOptions,
+    assign_mini_batches_to_folds,
+    search_layers_and_cross_validate,
+)
 from bln_search.search.layers.strategies import StrategyOptions
 from tests.evaluation.builders import SIZE, draw_examples
 from tests.evaluation.tree.builders import make_evaluator
@@ -40,7 +44,8 @@ class ExhaustiveSearch:
         self.correct = np.stack([outcome.correct for outcome in outcomes])
         self.fold = np.repeat(parts, tree.example_counts_by_batch)
         self.uniform = [
-            tree.space.index_of_digits(digits) for digits in tree.space.digits_by_uniform_configuration().values()
+            tree.space.index_of_choice_digits(digits)
+            for digits in tree.space.choice_digits_by_uniform_configuration().values()
         ]
 
     def chosen(self, examples, candidates=None):
@@ -58,18 +63,18 @@ class ExhaustiveSearch:
 
 
 @pytest.mark.parametrize("folds", [2, 3, 6])
-@pytest.mark.parametrize("kind", [LayerSearch.EXACT, LayerSearch.COORDINATE])
+@pytest.mark.parametrize("kind", [LayerSearchAlgorithm.EXACT, LayerSearchAlgorithm.COORDINATE])
 def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
     """A coordinate search with every restart there is finds the best of this small space, too."""
     tree, parts = make_evaluator_and_folds(folds)
     plan = LayerSearchOptions(kind, evaluations=10_000, options=StrategyOptions(restarts=40))
-    record, expected_record = search_and_confirm_network(tree, parts, plan), ExhaustiveSearch(tree, parts)
+    record, expected_record = search_layers_and_cross_validate(tree, parts, plan), ExhaustiveSearch(tree, parts)
     for candidates, chosen, outcomes, apparent in (
         (None, record.chosen, record.confirmed, record.apparent),
         (expected_record.uniform, record.chosen_uniform, record.confirmed_uniform, record.apparent_uniform),
     ):
         indices, losses, correct, mean = expected_record.crossed(candidates)
-        assert [tree.space.index_of_digits(digits) for digits in chosen] == indices
+        assert [tree.space.index_of_choice_digits(digits) for digits in chosen] == indices
         np.testing.assert_allclose(outcomes.losses, losses, rtol=1e-12)
         np.testing.assert_array_equal(outcomes.correct, correct)
         assert apparent == pytest.approx(mean, rel=1e-12)
@@ -79,12 +84,14 @@ def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
 def test_best_configurations_are_chosen_on_all_examples():
     tree, parts = make_evaluator_and_folds()
     record, expected_record = (
-        search_and_confirm_network(tree, parts, LayerSearchOptions()),
+        search_layers_and_cross_validate(tree, parts, LayerSearchOptions()),
         ExhaustiveSearch(tree, parts),
     )
     all_examples = np.ones(N, bool)
-    assert tree.space.index_of_digits(record.best) == expected_record.chosen(all_examples)
-    assert tree.space.index_of_digits(record.uniform) == expected_record.chosen(all_examples, expected_record.uniform)
+    assert tree.space.index_of_choice_digits(record.best) == expected_record.chosen(all_examples)
+    assert tree.space.index_of_choice_digits(record.uniform) == expected_record.chosen(
+        all_examples, expected_record.uniform
+    )
     assert record.evaluations == 256
     assert record.marginal
 
@@ -92,7 +99,7 @@ def test_best_configurations_are_chosen_on_all_examples():
 def test_sums_cover_every_configuration_and_fold():
     tree, parts = make_evaluator_and_folds(3)
     record, expected_record = (
-        search_and_confirm_network(tree, parts, LayerSearchOptions()),
+        search_layers_and_cross_validate(tree, parts, LayerSearchOptions()),
         ExhaustiveSearch(tree, parts),
     )
     for fold in range(3):
@@ -113,9 +120,9 @@ def test_sums_cover_every_configuration_and_fold():
 def test_best_configurations_are_kept_with_outcomes(max_outcomes):
     tree, parts = make_evaluator_and_folds()
     plan = LayerSearchOptions(keep=max_outcomes)
-    record, expected_record = search_and_confirm_network(tree, parts, plan), ExhaustiveSearch(tree, parts)
+    record, expected_record = search_layers_and_cross_validate(tree, parts, plan), ExhaustiveSearch(tree, parts)
     order = np.argsort(expected_record.losses.mean(1), kind="stable")[:max_outcomes]
-    assert [tree.space.index_of_digits(row.tolist()) for row in record.kept] == order.tolist()
+    assert [tree.space.index_of_choice_digits(row.tolist()) for row in record.kept] == order.tolist()
     for index, outcome in zip(order, record.outcomes, strict=True):
         np.testing.assert_allclose(outcome.losses, expected_record.losses[index], rtol=1e-12)
 
@@ -124,25 +131,25 @@ def test_test_figures_are_of_best_and_best_uniform():
     tree, parts = make_evaluator_and_folds()
     inputs, targets = draw_examples("mlp", 20)
     test = list(iter_mini_batches_with_fillers(inputs.flip(0), targets.flip(0), SIZE))
-    record = search_and_confirm_network(tree, parts, LayerSearchOptions(), test=test)
+    record = search_layers_and_cross_validate(tree, parts, LayerSearchOptions(), test=test)
     test_outcomes = TreePerLayerEvaluator(tree.network, test, tree.populations).evaluate_per_example(
         [record.best, record.uniform]
     )
     expected = tuple((outcomes.losses.mean(), outcomes.correct.mean()) for outcomes in test_outcomes)
     np.testing.assert_allclose(record.test, expected, rtol=1e-12)
-    assert search_and_confirm_network(tree, parts, LayerSearchOptions()).test is None
+    assert search_layers_and_cross_validate(tree, parts, LayerSearchOptions()).test is None
 
 
-@pytest.mark.parametrize("kind", [kind for kind in LayerSearch if kind is not LayerSearch.EXACT])
+@pytest.mark.parametrize("kind", [kind for kind in LayerSearchAlgorithm if kind is not LayerSearchAlgorithm.EXACT])
 def test_search_records_only_evaluated_configurations(kind):
     tree, parts = make_evaluator_and_folds()
-    record = search_and_confirm_network(
+    record = search_layers_and_cross_validate(
         tree, parts, LayerSearchOptions(kind, evaluations=40, options=StrategyOptions(seed=1))
     )
     expected_record = ExhaustiveSearch(tree, parts)
     assert record.evaluations <= 3 * 40  # without each fold, then on all examples
     assert not record.marginal
-    rows = [tree.space.index_of_digits(row.tolist()) for row in record.sums.digits]
+    rows = [tree.space.index_of_choice_digits(row.tolist()) for row in record.sums.digits]
     assert len(set(rows)) == len(rows)
     assert set(expected_record.uniform) <= set(rows)
     np.testing.assert_allclose(
@@ -151,12 +158,14 @@ def test_search_records_only_evaluated_configurations(kind):
     np.testing.assert_allclose(
         record.sums.accuracy_per_configuration, expected_record.correct.mean(1)[rows], rtol=1e-12
     )
-    assert tree.space.index_of_digits(record.best) == min(rows, key=expected_record.losses.mean(1).__getitem__)
+    assert tree.space.index_of_choice_digits(record.best) == min(rows, key=expected_record.losses.mean(1).__getitem__)
     assert record.best == tuple(record.kept[0].tolist())
     _, losses, _, apparent = expected_record.crossed(expected_record.uniform)
     np.testing.assert_allclose(record.confirmed_uniform.losses, losses, rtol=1e-12)
     assert record.apparent_uniform == pytest.approx(apparent)
-    example_choices = np.array([tree.space.index_of_digits(digits) for digits in record.chosen])[expected_record.fold]
+    example_choices = np.array([tree.space.index_of_choice_digits(digits) for digits in record.chosen])[
+        expected_record.fold
+    ]
     np.testing.assert_allclose(
         record.confirmed.losses, expected_record.losses[example_choices, np.arange(N)], rtol=1e-12
     )
@@ -166,7 +175,7 @@ def test_effects_of_a_search_are_local_to_its_best():
     """Flips that the search did not evaluate are evaluated for them."""
     tree, parts = make_evaluator_and_folds()
     record, expected_record = (
-        search_and_confirm_network(tree, parts, LayerSearchOptions(LayerSearch.RANDOM, 20)),
+        search_layers_and_cross_validate(tree, parts, LayerSearchOptions(LayerSearchAlgorithm.RANDOM, 20)),
         ExhaustiveSearch(tree, parts),
     )
     means = expected_record.losses.mean(1)
@@ -174,8 +183,8 @@ def test_effects_of_a_search_are_local_to_its_best():
     label = choice.option_codes[record.best[1]]
     switched_digit = choice.option_codes.index({"T": "F", "F": "T"}[label[0]] + label[1:])
     difference = (
-        means[tree.space.index_of_digits(record.best)]
-        - means[tree.space.index_of_digits((record.best[0], switched_digit))]
+        means[tree.space.index_of_choice_digits(record.best)]
+        - means[tree.space.index_of_choice_digits((record.best[0], switched_digit))]
     )
     assert record.effects[choice.name, "E_B"] == pytest.approx(difference if label[0] == "T" else -difference)
     assert len(record.effects) == 8
@@ -190,7 +199,7 @@ def enumerated():
     def save_snapshot(sums):
         snapshots[sums.done] = deepcopy(sums)
 
-    return search_and_confirm_network(tree, parts, LayerSearchOptions(), on_progress=save_snapshot), snapshots
+    return search_layers_and_cross_validate(tree, parts, LayerSearchOptions(), on_progress=save_snapshot), snapshots
 
 
 @pytest.mark.slow
@@ -199,7 +208,7 @@ def test_resumed_enumeration_has_the_same_record(interrupted):
     expected, snapshots = enumerated()
     tree, parts = make_evaluator_and_folds(memory_limit=0)
     progress = []
-    resumed = search_and_confirm_network(
+    resumed = search_layers_and_cross_validate(
         tree,
         parts,
         LayerSearchOptions(),
@@ -224,39 +233,39 @@ def test_error_of_the_progress_callback_ends_the_enumeration():
 
     tree, parts = make_evaluator_and_folds(memory_limit=0)
     with pytest.raises(Interrupted):
-        search_and_confirm_network(tree, parts, LayerSearchOptions(), on_progress=fail_after_progress)
+        search_layers_and_cross_validate(tree, parts, LayerSearchOptions(), on_progress=fail_after_progress)
     assert progress == [1]
 
 
 def test_tied_layers_are_searched_as_one():
     tree, parts = make_evaluator_and_folds(scope=LayerScope.GROUPS, groups={"both": ["*"]})
-    record = search_and_confirm_network(tree, parts, LayerSearchOptions())
+    record = search_layers_and_cross_validate(tree, parts, LayerSearchOptions())
     assert record.evaluations == 16
     assert record.best == record.uniform
     assert record.chosen == record.chosen_uniform
     np.testing.assert_array_equal(record.confirmed.losses, record.confirmed_uniform.losses)
 
 
-@pytest.mark.parametrize("kind", LayerSearch)
+@pytest.mark.parametrize("kind", LayerSearchAlgorithm)
 @pytest.mark.parametrize("weight", [float("nan"), float("inf")])
 def test_network_without_finite_loss_raises_model_error(kind, weight):
     tree, parts = make_evaluator_and_folds()
     with torch.no_grad():
         tree.network.layers[-1].weight[:, 0] = weight
     with pytest.raises(ModelError, match="no per-layer configuration of this network has a finite loss"):
-        search_and_confirm_network(tree, parts, LayerSearchOptions(kind, 20))
+        search_layers_and_cross_validate(tree, parts, LayerSearchOptions(kind, 20))
 
 
-@pytest.mark.parametrize("kind", LayerSearch)
+@pytest.mark.parametrize("kind", LayerSearchAlgorithm)
 def test_infinite_losses_are_never_chosen(kind):
     """The first layer's population mean is no number: half of all configurations read it."""
     tree, parts = make_evaluator_and_folds()
     tree.populations[tree.segmented.layers[0]][PopulationEstimate.FROZEN].batch.mean.fill_(float("nan"))
     means = tree.sum_scores_of_all_configurations().mean_loss_per_configuration()
     assert np.isfinite(means).sum() == 128
-    record = search_and_confirm_network(tree, parts, LayerSearchOptions(kind, 40))
+    record = search_layers_and_cross_validate(tree, parts, LayerSearchOptions(kind, 40))
     for digits in (record.best, record.uniform, *record.chosen, *record.chosen_uniform):
-        assert np.isfinite(means[tree.space.index_of_digits(digits)])
+        assert np.isfinite(means[tree.space.index_of_choice_digits(digits)])
     assert np.isfinite([record.apparent, record.apparent_uniform, *record.effects.values()]).all()
     assert np.isfinite([outcome.losses for outcome in record.outcomes]).all()
 

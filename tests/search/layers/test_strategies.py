@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.core.enums import LayerSearch
+from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.search.layers.objective import BudgetedObjective
 from bln_search.search.layers.strategies import StrategyOptions, search_within_budget
 from tests.search.layers.tables import additive, choice, plain_space, space_of, table_source
 
-SEARCHES = [kind for kind in LayerSearch if kind is not LayerSearch.EXACT]
+SEARCHES = [kind for kind in LayerSearchAlgorithm if kind is not LayerSearchAlgorithm.EXACT]
 PLAIN = plain_space()
 SPACES = {
     "plain": PLAIN,
@@ -47,19 +47,19 @@ def run_search(kind, budget, *, space=PLAIN, means=None, seed=0, **options):
 
 def share_better(space, means, objective):
     """The share of all configurations that are better than what was found."""
-    return float((means < means[space.index_of_digits(objective.best.digits)]).mean())
+    return float((means < means[space.index_of_choice_digits(objective.best.digits)]).mean())
 
 
 @pytest.mark.parametrize("table", range(4))
-@pytest.mark.parametrize(("kind", "budget"), [(LayerSearch.BEAM, 300), (LayerSearch.COORDINATE, 110)])
+@pytest.mark.parametrize(("kind", "budget"), [(LayerSearchAlgorithm.BEAM, 300), (LayerSearchAlgorithm.COORDINATE, 110)])
 def test_beam_and_coordinate_find_the_best_of_additive_losses(kind, budget, table):
     means = additive(PLAIN, table)
     objective = run_search(kind, budget, means=means, restarts=1)
-    assert PLAIN.index_of_digits(objective.best.digits) == int(np.argmin(means))
+    assert PLAIN.index_of_choice_digits(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [LayerSearch.TPE, LayerSearch.RACING])
+@pytest.mark.parametrize("kind", [LayerSearchAlgorithm.TPE, LayerSearchAlgorithm.RACING])
 def test_tpe_and_racing_are_better_than_random_search(kind):
     """Over tables and seeds, with as many evaluations: they beat the median of random draws, and come close to best."""
     shares, random_shares = [], []
@@ -67,7 +67,8 @@ def test_tpe_and_racing_are_better_than_random_search(kind):
         means = additive(PLAIN, table)
         shares.append(share_better(PLAIN, means, run_search(kind, 250, means=means, seed=table)))
         random_shares += [
-            share_better(PLAIN, means, run_search(LayerSearch.RANDOM, 250, means=means, seed=seed)) for seed in range(5)
+            share_better(PLAIN, means, run_search(LayerSearchAlgorithm.RANDOM, 250, means=means, seed=seed))
+            for seed in range(5)
         ]
     assert np.median(shares) < np.median(random_shares)
     assert np.median(shares) < 0.002
@@ -76,7 +77,8 @@ def test_tpe_and_racing_are_better_than_random_search(kind):
 def test_random_search_has_the_expected_best_rank():
     means = additive(PLAIN)
     ranks = [
-        share_better(PLAIN, means, run_search(LayerSearch.RANDOM, 100, means=means, seed=seed)) for seed in range(20)
+        share_better(PLAIN, means, run_search(LayerSearchAlgorithm.RANDOM, 100, means=means, seed=seed))
+        for seed in range(20)
     ]
     assert 0.003 < np.mean(ranks) < 0.03  # the best of a hundred is at one in a hundred
 
@@ -93,7 +95,7 @@ def test_the_budget_is_never_exceeded(kind, budget):
 @pytest.mark.parametrize("name", SPACES)
 def test_uniform_configurations_are_evaluated_first(kind, name):
     space = SPACES[name]
-    uniform = list(space.digits_by_uniform_configuration().values())
+    uniform = list(space.choice_digits_by_uniform_configuration().values())
     objective = run_search(kind, 60, space=space)
     assert objective.order[: len(uniform)] == uniform
     assert objective.best.loss <= objective.mean_losses(np.array(uniform, np.uint8)).min()
@@ -106,13 +108,14 @@ def test_every_search_of_any_space_ends(kind, name):
     space, means = SPACES[name], additive(SPACES[name])
     budget = (
         90
-        if space.num_configurations > 20 and kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM)
+        if space.num_configurations > 20
+        and kind in (LayerSearchAlgorithm.TPE, LayerSearchAlgorithm.RACING, LayerSearchAlgorithm.RANDOM)
         else 10**5
     )
     objective = run_search(kind, budget, space=space)
     assert objective.spent <= min(budget, space.num_configurations) + 1e-9
-    if space.num_configurations <= 16 or kind in (LayerSearch.BEAM, LayerSearch.COORDINATE):
-        assert space.index_of_digits(objective.best.digits) == int(np.argmin(means))
+    if space.num_configurations <= 16 or kind in (LayerSearchAlgorithm.BEAM, LayerSearchAlgorithm.COORDINATE):
+        assert space.index_of_choice_digits(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.slow
@@ -121,7 +124,7 @@ def test_search_is_reproducible_by_seed(kind):
     first, repeated = (run_search(kind, 130, seed=3) for _ in range(2))
     assert first.order == repeated.order
     assert first.improvements == repeated.improvements
-    if kind in (LayerSearch.TPE, LayerSearch.RACING, LayerSearch.RANDOM):
+    if kind in (LayerSearchAlgorithm.TPE, LayerSearchAlgorithm.RACING, LayerSearchAlgorithm.RANDOM):
         assert run_search(kind, 130, seed=4).order != first.order
 
 
@@ -131,7 +134,9 @@ def test_some_nan_losses_do_not_stop_a_search(kind, invalid_loss):
     means = additive(PLAIN)
     draw = np.random.default_rng(0)
     means[draw.random(len(means)) < 0.3] = invalid_loss
-    uniform = [PLAIN.index_of_digits(digits) for digits in PLAIN.digits_by_uniform_configuration().values()]
+    uniform = [
+        PLAIN.index_of_choice_digits(digits) for digits in PLAIN.choice_digits_by_uniform_configuration().values()
+    ]
     means[uniform[0]] = invalid_loss  # what comes first is no number either
     objective = run_search(kind, 150, means=means)
     assert np.isfinite(objective.best.loss)
@@ -145,7 +150,7 @@ def test_search_ends_when_all_losses_are_nan(kind):
 
 
 def test_wider_beam_evaluates_more():
-    narrow, wide = (run_search(LayerSearch.BEAM, 10**5, width=width) for width in (1, 16))
+    narrow, wide = (run_search(LayerSearchAlgorithm.BEAM, 10**5, width=width) for width in (1, 16))
     assert narrow.spent < wide.spent
     assert wide.best.loss <= narrow.best.loss
 
@@ -153,21 +158,21 @@ def test_wider_beam_evaluates_more():
 def test_beam_as_wide_as_the_space_finds_the_best():
     space = plain_space(2)
     means = np.random.default_rng(0).random(space.num_configurations)
-    objective = run_search(LayerSearch.BEAM, 10**5, space=space, means=means, width=256)
-    assert space.index_of_digits(objective.best.digits) == int(np.argmin(means))
+    objective = run_search(LayerSearchAlgorithm.BEAM, 10**5, space=space, means=means, width=256)
+    assert space.index_of_choice_digits(objective.best.digits) == int(np.argmin(means))
 
 
 @pytest.mark.parametrize("table", range(8))
-@pytest.mark.parametrize("kind", [LayerSearch.COORDINATE, LayerSearch.BEAM])
+@pytest.mark.parametrize("kind", [LayerSearchAlgorithm.COORDINATE, LayerSearchAlgorithm.BEAM])
 def test_coordinate_and_narrow_beam_end_in_a_local_minimum(kind, table):
     means = np.random.default_rng(table).random(PLAIN.num_configurations)
     best = run_search(kind, 10**5, means=means, restarts=1, width=1).best.digits
     for position, radix in enumerate(PLAIN.num_options_per_choice):
         for digit in range(radix):
             neighbour = (*best[:position], digit, *best[position + 1 :])
-            assert means[PLAIN.index_of_digits(best)] <= means[PLAIN.index_of_digits(neighbour)]
+            assert means[PLAIN.index_of_choice_digits(best)] <= means[PLAIN.index_of_choice_digits(neighbour)]
 
 
 def test_coordinate_ends_with_ties():
-    objective = run_search(LayerSearch.COORDINATE, 10**5, means=np.ones(PLAIN.num_configurations))
+    objective = run_search(LayerSearchAlgorithm.COORDINATE, 10**5, means=np.ones(PLAIN.num_configurations))
     assert objective.spent < 500

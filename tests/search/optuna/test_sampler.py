@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import TrialState
-from bln_search.search.optuna.sampler import OptunaSampler
+from bln_search.search.optuna.sampler import OptunaPointSampler
 from bln_search.specs.sections.search import Objective, Pruner, Sampler, SearchSpec
 from bln_search.specs.sections.space import Space
 
@@ -61,7 +61,7 @@ def storages():
 
 def make_sampler(url, space=SPACE, **search):
     spec = SearchSpec(**{"startup": 3, **search})
-    sampler = OptunaSampler(spec, space, storage=url, name="study arm", epochs=9)
+    sampler = OptunaPointSampler(spec, space, storage=url, name="study arm", epochs=9)
     OPENED.append(sampler.storage)
     return sampler
 
@@ -74,7 +74,7 @@ def load_study(url):
 
 def ask(arm_sampler, key):
     trial = arm_sampler.ask()
-    arm_sampler.register_stored_point(trial, key)
+    arm_sampler.accept_suggestion(trial, key)
     return Record(key, arm_sampler.point_of_suggestion(trial))
 
 

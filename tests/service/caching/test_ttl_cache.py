@@ -6,7 +6,7 @@ import threading
 import time
 from contextlib import contextmanager
 
-from service.caching.ttl_cache import TtlCache
+from service.caching.ttl_cache import ExpiringCachedValue
 
 
 class Hanging:
@@ -35,7 +35,7 @@ class Hanging:
 
 def test_cache_returns_the_old_value_during_computation():
     make = Hanging()
-    cache = TtlCache(make, ttl=0)
+    cache = ExpiringCachedValue(make, ttl=0)
     assert cache() == 0
     with make.called_by_another(cache):
         assert [cache() for _ in range(3)] == [0, 0, 0]  # what was made before, at once
@@ -44,7 +44,7 @@ def test_cache_returns_the_old_value_during_computation():
 
 def test_cache_returns_none_after_its_maximum_age():
     make = Hanging()
-    cache = TtlCache(make, ttl=0, max_stale=0.01)
+    cache = ExpiringCachedValue(make, ttl=0, max_stale=0.01)
     assert cache() == 0
     with make.called_by_another(cache):
         time.sleep(0.02)
@@ -56,7 +56,7 @@ def test_cache_computes_again_after_its_ttl(monkeypatch):
     clock = [100.0]
     monkeypatch.setattr("service.caching.ttl_cache.time.monotonic", lambda: clock[0])
     numbers = iter(range(9))
-    cache = TtlCache(lambda: next(numbers), ttl=5)
+    cache = ExpiringCachedValue(lambda: next(numbers), ttl=5)
     assert (cache(), cache()) == (0, 0)
     clock[0] += 5
     assert (cache(), cache()) == (1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from service.http import throttle
-from service.http.throttle import Throttle
+from service.http.throttle import RequestsPerSecondThrottle
 
 
 def test_requests_over_the_limit_per_second_are_delayed(monkeypatch):
@@ -22,7 +22,7 @@ def test_requests_over_the_limit_per_second_are_delayed(monkeypatch):
     clock = [7.0]
     monkeypatch.setattr(throttle.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(throttle.asyncio, "sleep", sleep)
-    limiter = Throttle(3)
+    limiter = RequestsPerSecondThrottle(3)
     assert asyncio.run(delayed(3)) == 0
     assert asyncio.run(delayed(2)) == 2
     clock[0] = 8.0

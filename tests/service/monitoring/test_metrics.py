@@ -10,8 +10,11 @@ from sqlalchemy.exc import ProgrammingError
 
 from bln_search.core.errors import LedgerError
 from bln_search.settings import Settings
-from bln_search.storage.ledger import connect_without_schema_check
-from service.monitoring.ledger_collector import count_checkpoint_files_and_bytes, find_fullest_disk_usage
+from bln_search.storage.ledger import open_ledger_without_schema_check
+from service.monitoring.ledger_collector import (
+    count_checkpoint_files_and_bytes,
+    find_usage_of_disk_with_least_free_space,
+)
 from tests.support.service_world import study
 
 
@@ -123,7 +126,7 @@ class TestDiskUsage:
         assert count_checkpoint_files_and_bytes(settings) == (0, 0)
         settings.checkpoint_store.write("one.safetensors", b"12345")
         (tmp_path / "checkpoints" / ".two.safetensors-unfinished").write_bytes(b"123")
-        connect_without_schema_check(settings.database_url).checkpoints.write_ownership_marker_of_database(
+        open_ledger_without_schema_check(settings.database_url).checkpoints.write_ownership_marker_of_database(
             settings.checkpoint_store
         )
         assert count_checkpoint_files_and_bytes(settings) == (1, 5)
@@ -132,14 +135,16 @@ class TestDiskUsage:
         """Its own service tells how much it holds, and it may be slow or away."""
         settings = Settings(home=tmp_path, checkpoints="s3://nowhere/at/all")
         assert count_checkpoint_files_and_bytes(settings) is None
-        size, _ = find_fullest_disk_usage(settings)  # how much is free may be another figure a moment later
-        assert size == find_fullest_disk_usage(Settings(home=tmp_path))[0]
+        size, _ = find_usage_of_disk_with_least_free_space(
+            settings
+        )  # how much is free may be another figure a moment later
+        assert size == find_usage_of_disk_with_least_free_space(Settings(home=tmp_path))[0]
 
     def test_smallest_free_space_counts_even_of_missing_folders(self, tmp_path, monkeypatch):
         rooms = {tmp_path: (1000, 700, 300), tmp_path / "other": (5000, 4800, 200)}
         (tmp_path / "other").mkdir()
         usage = namedtuple("usage", "total used free")
         monkeypatch.setattr("bln_search.core.files.disk.shutil.disk_usage", lambda path: usage(*rooms[path]))
-        assert find_fullest_disk_usage(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
+        assert find_usage_of_disk_with_least_free_space(Settings(home=tmp_path / "not" / "yet")) == (1000, 300)
         settings = Settings(home=tmp_path, checkpoints=str(tmp_path / "other" / "kept"))
-        assert find_fullest_disk_usage(settings) == (5000, 200)
+        assert find_usage_of_disk_with_least_free_space(settings) == (5000, 200)

@@ -14,7 +14,7 @@ from bln_search.core.states import TrialState
 from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow, TrialRow
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.external_results import submit
 from tests.support.service_world import HTML_HEADERS, finish_trial, study
 
@@ -36,7 +36,7 @@ def heartbeat(world):
 @pytest.mark.parametrize("seeds", [(0,), (0, 1, 2)])
 def test_overview_and_list_show_the_recommended_row(world, ada, seeds):
     number = world.complete(seeds=seeds)
-    analysis = compute_analysis(world.ledger, number, None)
+    analysis = compute_and_store_analysis(world.ledger, number, None)
     recommended = analysis.recommendation
     page = ada.get(f"/studies/{number}").text
     answer = page[page.index('<div class="answer">') : page.index("</div>", page.index('<div class="answer">'))]
@@ -52,7 +52,7 @@ def test_overview_and_list_show_the_recommended_row(world, ada, seeds):
 
 def test_readers_are_not_offered_to_add_seeds(world):
     number = world.complete(seeds=(0, 1, 2))
-    compute_analysis(world.ledger, number, None)
+    compute_and_store_analysis(world.ledger, number, None)
     page = world.client("ada", Scope.READ, **HTML_HEADERS).get(f"/studies/{number}").text
     assert 'class="answer"' in page
     assert "/repeat" not in page
@@ -61,14 +61,14 @@ def test_readers_are_not_offered_to_add_seeds(world):
 def test_answer_is_requested_again_until_the_analysis_exists(world, ada):
     number = world.complete()
     assert "data-later" in ada.get(f"/studies/{number}/parts/answer").text
-    compute_analysis(world.ledger, number, None)
+    compute_and_store_analysis(world.ledger, number, None)
     assert "data-later" not in ada.get(f"/studies/{number}/parts/answer").text
 
 
 def test_running_study_has_no_recommendation_yet(world, ada):
     number = world.queue.submit_study(study("half"), "ada").study_id
     world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
-    for trial in world.ledger.trials.list_open_trials(number):
+    for trial in world.ledger.trials.list_claimable_trials(number):
         finish_trial(world.ledger, trial)
     answer = ada.get(f"/studies/{number}/parts/answer").text
     assert "provisional" in answer
@@ -167,7 +167,7 @@ def test_leading_rows_name_the_batch_size_where_it_differs(world, ada, batch_siz
 
 def test_external_results_offer_neither_training_nor_export(world, ada):
     number = submit(world.ledger, networks=3).study_id
-    compute_analysis(world.ledger, number, None)
+    compute_and_store_analysis(world.ledger, number, None)
     page = ada.get(f"/studies/{number}").text
     assert 'class="answer"' in page
     assert "/repeat" not in page

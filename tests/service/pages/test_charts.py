@@ -9,7 +9,7 @@ import re
 
 import pytest
 
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from service.pages.chart_catalog import CHARTS
 from service.pages.rendering import plotly_script
 from tests.support.sampled_study import complete_sampled_study
@@ -36,7 +36,7 @@ def assert_shown_charts_have_figures(root, number):
 
 def test_charts_without_data_are_listed_with_what_they_need(world, root):
     number = world.complete(seeds=(0, 1, 2))
-    compute_analysis(world.ledger, number, None)
+    compute_and_store_analysis(world.ledger, number, None)
     names = assert_shown_charts_have_figures(root, number)
     assert {"configurations", "differences", "curves"} <= set(names)
     assert "<code>probes: {epochs: 3}</code>" in root.get(f"/studies/{number}/charts").text

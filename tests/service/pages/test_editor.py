@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.pages.editor import page
-from service.pages.editor.form import FIELDS, parse_form_fields, set_field_in_yaml
+from service.pages.editor.form import FIELDS, read_form_values_from_yaml, set_field_in_yaml
 from service.pages.rendering.labels import format_duration
 
 
@@ -35,7 +35,7 @@ def test_draft_has_a_plan_or_errors_with_lines(client):
 
 def test_plan_is_shown_with_the_durations_of_the_other_pages(client, monkeypatch):
     def shown(seconds):
-        monkeypatch.setattr(page, "add_estimates_to_plan", lambda *_: plan.model_copy(update={"seconds": seconds}))
+        monkeypatch.setattr(page, "make_plan_with_estimates", lambda *_: plan.model_copy(update={"seconds": seconds}))
         return check(client, text=TEXT).json()["plan_html"]
 
     plan = page.PlanOut.model_validate({**check(client, text=TEXT).json()["plan"], "sample_epochs": 0})
@@ -151,7 +151,7 @@ def test_conditions_and_blends_of_a_study_are_fields_of_the_form(client):
     plain = answer["text"]
     for name in ("conditions", "blends"):
         plain = check(client, text=plain, field=name, value="").json()["text"]
-    assert parse_form_fields(plain)["conditions"] == parse_form_fields(plain)["blends"] == ""
+    assert read_form_values_from_yaml(plain)["conditions"] == read_form_values_from_yaml(plain)["blends"] == ""
     assert "conditions" not in plain
     assert "blends" not in plain
 
@@ -175,8 +175,8 @@ def test_unpaired_surrogate_is_an_error(client):
 
 @given(st.sampled_from([field.name for field in FIELDS]), st.text(max_size=30))
 def test_form_entry_changes_no_other_field(name, value):
-    fields = parse_form_fields(set_field_in_yaml(COMMENTED, name, value))
-    assert {**fields, name: ""} == {**parse_form_fields(COMMENTED), name: ""}
+    fields = read_form_values_from_yaml(set_field_in_yaml(COMMENTED, name, value))
+    assert {**fields, name: ""} == {**read_form_values_from_yaml(COMMENTED), name: ""}
 
 
 def test_form_does_not_change_an_invalid_text():
@@ -186,8 +186,8 @@ def test_form_does_not_change_an_invalid_text():
 
 @given(st.text(max_size=80), st.sampled_from([field.name for field in FIELDS]), st.text(max_size=20))
 def test_form_accepts_any_text_and_entry(text, name, value):
-    json.dumps(parse_form_fields(set_field_in_yaml(text, name, value)))
-    json.dumps(parse_form_fields(set_field_in_yaml(TEXT, name, value)))
+    json.dumps(read_form_values_from_yaml(set_field_in_yaml(text, name, value)))
+    json.dumps(read_form_values_from_yaml(set_field_in_yaml(TEXT, name, value)))
 
 
 BOMB = "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1]\n" + "".join(

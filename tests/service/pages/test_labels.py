@@ -118,10 +118,15 @@ def test_negative_numbers_have_a_minus_sign(text, expected):
 
 
 def test_label_of_a_configuration_names_its_switches():
-    assert [letter for letter, _, _ in labels.switch_labels(InferenceConfiguration("TF--"))] == ["T", "F", "-", "-"]
+    assert [letter for letter, _, _ in labels.list_switch_codes_and_descriptions(InferenceConfiguration("TF--"))] == [
+        "T",
+        "F",
+        "-",
+        "-",
+    ]
 
 
 def test_label_of_a_blend_has_a_style_of_its_own():
-    switches = labels.switch_labels(InferenceConfiguration("BF--"))
+    switches = labels.list_switch_codes_and_descriptions(InferenceConfiguration("BF--"))
     assert [style for _, style, _ in switches] == ["blend", "mini-batch", "none", "none"]
     assert switches[0][2] == "mini-batch mean: blend of population and mini-batch"

@@ -45,7 +45,7 @@ def test_streamed_lines_equal_those_of_the_page(world, root):
 def test_stream_names_the_parts_that_events_change(world, root, record, parts):
     number = world.queue.submit_study(study("s", seeds=(0,)), "ada").study_id
     world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
-    token = world.ledger.attempts.claim_trial(world.ledger.trials.list_open_trials(number)[0].id, "host/1/0")
+    token = world.ledger.attempts.claim_trial(world.ledger.trials.list_claimable_trials(number)[0].id, "host/1/0")
     last = world.ledger.listing.find_study_item(number).last_event
     record(world.ledger.attempts, token)
     messages = asyncio.run(read_first_message(world, number, last))
@@ -94,5 +94,5 @@ def test_head_offers_what_the_state_allows(world, root):
 def test_head_counts_the_trials_that_ended(world, root):
     number = world.queue.submit_study(study("s", seeds=(0, 1, 2)), "ada").study_id
     world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
-    finish_trial(world.ledger, world.ledger.trials.list_open_trials(number)[0])
+    finish_trial(world.ledger, world.ledger.trials.list_claimable_trials(number)[0])
     assert "1 of 3 trials" in root.get(f"/studies/{number}/parts/head").text

@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import finish_trial, study
 
@@ -126,7 +126,7 @@ def test_similar_points_have_distinct_labels(world, root):
     assert len(re.findall(r'id="trial-\d+"', page)) == 4
     both = {"learning_rate=0.012341", "learning_rate=0.012344"}
     assert labels_of(page) == both
-    compute_analysis(world.ledger, first, None)
+    compute_and_store_analysis(world.ledger, first, None)
     assert labels_of(root.get(f"/studies/{first}/leaderboard").text) <= both
     for part in ("trials", "leaderboard?columns=parameter:learning_rate"):
         cells = re.findall(r">(?:learning_rate=)?([\d.]+)<", root.get(f"/studies/{first}/{part}").text)
@@ -150,7 +150,7 @@ def test_arms_with_different_missing_seeds_have_pages(world, root):
         study("uneven", seeds=(0, 1, 2), arms="[{method: bln}, {method: ln}]"), "ada"
     ).study_id
     world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
-    for trial in world.ledger.trials.list_open_trials(number):
+    for trial in world.ledger.trials.list_claimable_trials(number):
         if (trial.spec.arm.label, trial.spec.seed) in (("bln", 0), ("ln", 2)):
             world.ledger.attempts.record_divergence(
                 world.ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not a number"

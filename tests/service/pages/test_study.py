@@ -13,7 +13,7 @@ from bln_search.core.version import VERSION
 from bln_search.storage.engine import write_session
 from bln_search.storage.events import EventRepository
 from bln_search.storage.tables import AttemptRow
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.service_world import RUNNER, finish_trial, start_study, study
 
 
@@ -38,14 +38,14 @@ def test_completed_large_study_shows_its_final_table(world, root, monkeypatch):
     monkeypatch.setattr(page, "_MAX_RESULTS_BEFORE_PAGE", 1)
     number = world.ledger.queue.submit_study(study("large", seeds=(0, 1, 2)), "ada").study_id
     world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
-    first, *other_trials = world.ledger.trials.list_open_trials(number)
+    first, *other_trials = world.ledger.trials.list_claimable_trials(number)
     finish_trial(world.ledger, first)
     root.get(f"/studies/{number}/parts/leading")
     for trial in other_trials:
         finish_trial(world.ledger, trial)
     assert "data-later" in root.get(f"/studies/{number}").text, "the script asks for the rest"
     world.ledger.studies.finish_run(number, runner="host/1/0")
-    compute_analysis(world.ledger, number, None)
+    compute_and_store_analysis(world.ledger, number, None)
     assert "data-later" not in root.get(f"/studies/{number}/parts/leading").text
     assert "data-later" not in root.get(f"/studies/{number}").text
 

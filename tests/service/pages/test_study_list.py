@@ -8,7 +8,7 @@ import pytest
 
 from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.service_world import HTML_HEADERS, study
 
 ROWS = "/studies/rows"
@@ -102,7 +102,7 @@ def test_waiting_studies_of_an_owner_at_the_limit_say_so(world, ada):
 def test_progress_of_a_running_study_counts_epochs(world, ada):
     study_id = world.queue.submit_study(study("live", epochs=20), "ada").study_id
     world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    first, _ = world.ledger.trials.list_open_trials(study_id)
+    first, _ = world.ledger.trials.list_claimable_trials(study_id)
     token = world.ledger.attempts.claim_trial(first.id, "host/1/0")
     world.ledger.attempts.record_epochs(token, [EpochRecord(7, 0.5, 0.6, 0.7, 0.8, 1.0)])
     text = ada.get(ROWS).text
@@ -155,7 +155,7 @@ def test_empty_study_list_links_to_a_new_study(world):
 
 def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
     number = world.complete("compared", seeds=(0, 1, 2))
-    analysis = compute_analysis(world.ledger, number, None)
+    analysis = compute_and_store_analysis(world.ledger, number, None)
     sharing = sum(row.in_top_group for row in analysis.comparison.rows)
     assert sharing > 1
     board = world.context.leaderboards.get_or_compute(number, world.ledger.studies.get(number).planned * 32)

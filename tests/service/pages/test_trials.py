@@ -24,7 +24,7 @@ def mixed(world):
     arms = "[{method: bln}, {method: bn, name: other}]"
     study_id = world.queue.submit_study(study("mixed", seeds=(0, 1), arms=arms, epochs=4), "ada").study_id
     world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    finished, diverged, failed, second_failed = world.ledger.trials.list_open_trials(study_id)
+    finished, diverged, failed, second_failed = world.ledger.trials.list_claimable_trials(study_id)
     finish_trial(world.ledger, finished)
     attempts = world.ledger.attempts
     token = attempts.claim_trial(diverged.id, "host/1/0")

@@ -9,7 +9,7 @@ from bln_search.core.enums import Split
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
-from service.results.equal_rows import join_equal_rows
+from service.results.equal_rows import make_distinct_rows
 
 
 def row(code, batch_size, loss=0.5, **values):
@@ -20,7 +20,7 @@ def row(code, batch_size, loss=0.5, **values):
 
 
 def joined(rows, collapse=True):
-    groups = join_equal_rows(rows, Split.VALIDATION, collapse=collapse).list_groups()
+    groups = make_distinct_rows(rows, Split.VALIDATION, collapse=collapse).list_groups()
     return [(str(group.row.configuration), group.batch_sizes) for group in groups]
 
 
@@ -40,7 +40,7 @@ def test_rows_that_are_not_equal_stay_apart():
 
 def test_rows_that_read_populations_of_slots_are_not_joined():
     rows = [row("TTTT", 5), row("TTTT", 25), row("TTFF", 5), row("TTFF", 25)]
-    groups = join_equal_rows(rows, Split.VALIDATION, collapse=True, per_slot=True).list_groups()
+    groups = make_distinct_rows(rows, Split.VALIDATION, collapse=True, per_slot=True).list_groups()
     assert [group.batch_sizes for group in groups] == [(5,), (25,), (5, 25)]
 
 
@@ -50,13 +50,13 @@ def test_rows_without_a_value_are_joined_too():
 
 def test_group_contains_the_key_of_each_of_its_rows():
     rows = [row("TT--", 5), row("TT--", 25)]
-    (group,) = join_equal_rows(rows, Split.VALIDATION, collapse=True).list_groups()
+    (group,) = make_distinct_rows(rows, Split.VALIDATION, collapse=True).list_groups()
     assert all(group.contains(member.key) for member in rows)
     assert not group.contains(row("TT--", 50).key)
     assert not group.contains(row("FF--", 5).key)
 
 
 def test_part_of_the_rows_is_taken_by_position():
-    rows = join_equal_rows([row("FF--", size) for size in (1, 2, 3, 4)], Split.VALIDATION, collapse=True)
+    rows = make_distinct_rows([row("FF--", size) for size in (1, 2, 3, 4)], Split.VALIDATION, collapse=True)
     assert [group.row.batch_size for group in rows.list_groups(1, 3)] == [2, 3]
     assert len(rows) == 4

@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.core.enums import ProbeKind, Scope
 from bln_search.reports.sentences.recommendation import recommendation_text
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.probes import probe, store_probes
 from tests.support.service_world import body
 
@@ -17,7 +17,7 @@ NAMES = ("variance", "differences", "critical-difference", "batch-sizes", "epoch
 def analysed(world):
     """A complete study with three seeds that was analysed."""
     study_id = world.complete(seeds=(0, 1, 2))
-    return study_id, compute_analysis(world.ledger, study_id, None)
+    return study_id, compute_and_store_analysis(world.ledger, study_id, None)
 
 
 def test_analysis_is_404_until_a_worker_computed_it(world, client):
@@ -91,7 +91,7 @@ def test_charts_use_stored_analysis_and_probes(world, analysed):
         "critical-difference",
     }  # the design lacks TTTT
     assert "bln-search probe" in chart_response["batch-sizes"]["about"]
-    for trial in world.ledger.trials.list_finished_trials(study_id):
+    for trial in world.ledger.trials.list_finished_full_trials(study_id):
         sizes = [probe(batch_size=size, code=code) for size in (1, 4) for code in ("TTFF", "FFFF")]
         epochs = [probe(ProbeKind.EPOCH, batch_size=25, epoch=epoch) for epoch in (1, 2)]
         company = [probe(ProbeKind.RESHUFFLED, batch_size=25, flips=0.5, deviation=0.1)]
@@ -103,7 +103,7 @@ def test_charts_use_stored_analysis_and_probes(world, analysed):
 
 def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, analysed):
     study_id, _ = analysed
-    trial = world.ledger.trials.list_finished_trials(study_id)[0]
+    trial = world.ledger.trials.list_finished_full_trials(study_id)[0]
     store_probes(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
     address = f"/api/v1/studies/{study_id}/probes"
     batch_sizes, cursor = [], None

@@ -13,7 +13,7 @@ from bln_search.cli.sources.service import ServiceSource
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Scope, Split
 from bln_search.ranking.grouping import group_losses_by_row
-from bln_search.reports.export import unflatten_row
+from bln_search.reports.export import row_from_json_fields
 from tests.support.service_world import HTML_HEADERS, ClientOfLists, body, study
 
 BLENDS = "[0.1, N16]"
@@ -28,7 +28,7 @@ def study_id(world):
 
 @pytest.fixture
 def board(world, study_id):
-    return world.ledger.results.rank_study(study_id, study(blends=BLENDS))
+    return world.ledger.results.rank_rows_of_study(study_id, study(blends=BLENDS))
 
 
 def test_study_with_blends_is_accepted_and_shown(client):
@@ -49,7 +49,7 @@ def test_impossible_blend_is_one_error(client, blends):
 
 def test_leaderboard_has_a_row_for_each_blend(client, study_id, board):
     document = client.get(f"/api/v1/studies/{study_id}/leaderboard", params={"limit": 200}).json()
-    assert tuple(map(unflatten_row, document["rows"])) == board.rows
+    assert tuple(map(row_from_json_fields, document["rows"])) == board.rows
     assert len(board.rows) == ALL_ROWS
     text = client.get(f"/api/v1/studies/{study_id}/leaderboard", params={"format": "csv"}).text
     rows = list(csv.DictReader(io.StringIO(text)))

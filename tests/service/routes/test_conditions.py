@@ -11,7 +11,7 @@ import pytest
 from bln_search.cli.sources.service import ServiceSource
 from bln_search.core.enums import Split
 from bln_search.ranking.grouping import group_losses_by_row
-from bln_search.reports.export import unflatten_row
+from bln_search.reports.export import row_from_json_fields
 from tests.support.service_world import ClientOfLists, study
 
 CONDITIONS = "[fog-2, {name: dim, corruption: contrast, severity: 5}]"
@@ -25,13 +25,13 @@ def study_id(world):
 
 @pytest.fixture
 def board(world, study_id):
-    return world.ledger.results.rank_study(study_id, study(conditions=CONDITIONS))
+    return world.ledger.results.rank_rows_of_study(study_id, study(conditions=CONDITIONS))
 
 
 def test_leaderboard_has_the_metrics_of_each_condition(client, study_id, board):
     document = client.get(f"/api/v1/studies/{study_id}/leaderboard", params={"limit": 200}).json()
     assert document["conditions"] == ["fog-2", "dim"]
-    assert tuple(map(unflatten_row, document["rows"])) == board.rows
+    assert tuple(map(row_from_json_fields, document["rows"])) == board.rows
     assert tuple(document["rows"][0]["conditions"]) == NAMES
     text = client.get(f"/api/v1/studies/{study_id}/leaderboard", params={"format": "csv"}).text
     first = next(csv.DictReader(io.StringIO(text)))

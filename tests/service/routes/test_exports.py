@@ -9,7 +9,7 @@ import pytest
 
 from bln_search.core.enums import Scope
 from bln_search.core.exports import StoredArchive
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.external_results import results_body
 from tests.support.service_world import HTML_HEADERS, STUDIES
 
@@ -116,7 +116,7 @@ def test_row_is_the_recommended_one_by_default(world, study_id, exports):
     ada = world.client()
     early = ada.post(exports, json={})
     assert (early.status_code, early.json()["type"]) == (404, "urn:bln-search:problem:not-analysed")
-    compute_analysis(world.ledger, study_id, None)
+    compute_and_store_analysis(world.ledger, study_id, None)
     recommendation = world.ledger.analyses.find_current_analysis(study_id).analysis.recommendation
     world.context.analyses.find_analysis(study_id)
     export = ada.post(exports, json={}).json()

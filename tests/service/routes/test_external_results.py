@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.enums import Scope
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.external_results import RESULTS, results_body
 from tests.support.service_world import HTML_HEADERS, STUDIES, body
 
@@ -31,7 +31,7 @@ def test_studies_that_are_trained_here_have_their_kind(client):
 
 def test_leaderboard_and_analysis_are_those_of_any_study(world, client):
     study_id = client.post(RESULTS, json=results_body(networks=3)).json()["id"]
-    compute_analysis(world.ledger, study_id, None)
+    compute_and_store_analysis(world.ledger, study_id, None)
     rows = client.get(f"{STUDIES}/{study_id}/leaderboard").json()["rows"]
     assert [row["rank"] for row in rows] == [*range(1, 16), None]
     assert {row["seeds"] for row in rows if row["rank"]} == {3}
@@ -131,7 +131,7 @@ def test_what_needs_networks_or_a_run_is_refused(client):
 
 def test_pages_show_networks_instead_of_training(world, client):
     study_id = client.post(RESULTS, json=results_body(title="<b>bold</b>")).json()["id"]
-    compute_analysis(world.ledger, study_id, None)
+    compute_and_store_analysis(world.ledger, study_id, None)
     page = client.get(f"/studies/{study_id}", headers=HTML_HEADERS)
     assert page.status_code == 200
     assert "external results" in page.text
@@ -165,7 +165,7 @@ def test_conditions_are_columns_of_the_leaderboard_and_of_the_page(world, client
     response = client.post(RESULTS, json=document)
     assert response.status_code == 201, response.text
     study_id = response.json()["id"]
-    compute_analysis(world.ledger, study_id, None)
+    compute_and_store_analysis(world.ledger, study_id, None)
     board = client.get(f"{STUDIES}/{study_id}/leaderboard").json()
     assert set(board["conditions"]) == {"clean", "dark"}
     sent = {
@@ -226,7 +226,7 @@ def test_a_regression_has_no_accuracy_and_no_nats_anywhere(world, client):
     response = client.post(RESULTS, json=regression_body())
     assert response.status_code == 201, response.text
     study_id = response.json()["id"]
-    compute_analysis(world.ledger, study_id, None)
+    compute_and_store_analysis(world.ledger, study_id, None)
     board = client.get(f"{STUDIES}/{study_id}/leaderboard").json()
     assert {row["validation_accuracy_mean"] for row in board["rows"]} == {None}
     analysis = client.get(f"{STUDIES}/{study_id}/analysis").json()["analysis"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from bln_search.core.enums import LayerSearch, Scope
+from bln_search.core.enums import LayerSearchAlgorithm, Scope
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from tests.ranking.layers import REASON, per_layer_result
@@ -99,7 +99,7 @@ def test_layers_page_shows_all_parts_of_a_search(store_results, root):
 
 
 def test_deep_network_and_unsearched_study_have_a_page(store_results, root):
-    deep = per_layer_result(56, search=LayerSearch.BEAM, marginal=False, rows=100)
+    deep = per_layer_result(56, search=LayerSearchAlgorithm.BEAM, marginal=False, rows=100)
     text = root.get(f"/studies/{store_results(deep, name='deep')}/layers").text
     assert "around the best configuration" in text
     assert '<th scope="col" class="code">norm55</th>' in text

@@ -9,8 +9,8 @@ import re
 
 import pytest
 
-from bln_search.reports.export import unflatten_row
-from bln_search.worker.analysis import compute_analysis
+from bln_search.reports.export import row_from_json_fields
+from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import HTML_HEADERS
 
@@ -34,7 +34,7 @@ def read_csv(client, path, **query):
 def test_rows_are_selected_by_independence_of_the_mini_batch(client, path, deterministic):
     rows = read(client, path, deterministic=deterministic)
     assert rows == [
-        row for row in read(client, path) if unflatten_row(row).configuration.is_deterministic is deterministic
+        row for row in read(client, path) if row_from_json_fields(row).configuration.is_deterministic is deterministic
     ]
     assert [row["configuration"] for row in read_csv(client, path, deterministic=deterministic)] == [
         row["configuration"] for row in rows
@@ -84,7 +84,7 @@ def test_tables_have_groups_and_the_recommended_row_of_the_analysis(world, clien
     path = f"/api/v1/studies/{study_id}/leaderboard"
     before = client.get(path, params={"format": output, "collapse": True})
     assert "recommended" not in before.text
-    compute_analysis(world.ledger, study_id, None)
+    compute_and_store_analysis(world.ledger, study_id, None)
     table = client.get(
         path, params={"format": output, "collapse": True}, headers={"If-None-Match": before.headers["etag"]}
     )

@@ -15,7 +15,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.metrics import MeanStd
-from bln_search.reports.export import leaderboard_json, task_fields, unflatten_row
+from bln_search.reports.export import leaderboard_json, loss_and_task_metric_fields, row_from_json_fields
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.terminal.leaderboard import leaderboard_table
 from bln_search.specs import parse_study
@@ -43,7 +43,7 @@ def with_metrics(evaluation, seed):
 def study_id(world):
     study_id = world.ledger.queue.submit_study(STUDY, "ada").study_id
     world.ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
-    for trial in world.ledger.trials.list_open_trials(study_id):
+    for trial in world.ledger.trials.list_claimable_trials(study_id):
         token = world.ledger.attempts.claim_trial(trial.id, RUNNER)
         digest = f"{trial.id:064x}"
         checkpoint = CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, {"seed": 0})
@@ -56,7 +56,7 @@ def study_id(world):
 
 @pytest.fixture
 def board(world, study_id):
-    return world.ledger.results.rank_study(study_id, STUDY)
+    return world.ledger.results.rank_rows_of_study(study_id, STUDY)
 
 
 def leaderboard(client, study_id, **params):
@@ -68,7 +68,7 @@ def test_the_leaderboard_names_the_loss_and_the_metrics(client, study_id, board)
     assert page["loss"] == {"name": "squared error", "unit": "variances of the training targets"}
     directions = {metric["name"]: metric["higher_is_better"] for metric in page["metrics"]}
     assert directions == {"r2": True, "mean_absolute_error": False}
-    printed = json.loads(leaderboard_json(board, task_fields(STUDY, board)))
+    printed = json.loads(leaderboard_json(board, loss_and_task_metric_fields(STUDY, board)))
     assert (printed["loss"], printed["metrics"]) == (page["loss"], page["metrics"])
 
 
@@ -79,7 +79,7 @@ def test_a_classification_has_its_loss_and_no_metrics(client, world):
 
 def test_rows_have_means_over_seeds(client, study_id, board):
     rows = leaderboard(client, study_id).json()["rows"]
-    assert tuple(map(unflatten_row, rows)) == board.rows
+    assert tuple(map(row_from_json_fields, rows)) == board.rows
     assert board.rows[0].metrics[Split.TRAIN].task_metrics["r2"] == MeanStd(0.5, pytest.approx(0.5**0.5 / 2))
     for split in ("train", "validation", "test"):
         assert rows[0][f"{split}_r2_mean"] == 0.5

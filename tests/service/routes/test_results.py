@@ -14,7 +14,7 @@ from sqlalchemy import event
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
-from bln_search.reports.export import leaderboard_csv, unflatten_row
+from bln_search.reports.export import leaderboard_csv, row_from_json_fields
 from tests.support.service_world import finish_trial, study
 
 
@@ -38,13 +38,13 @@ def path(world):
 
 
 def test_table_equals_the_leaderboard_of_the_library(world, client, path):
-    board = world.ledger.results.rank_study(world.study_id, study())
+    board = world.ledger.results.rank_rows_of_study(world.study_id, study())
     rows = pages(client, f"{path}/leaderboard", limit=7)
-    assert tuple(unflatten_row(row) for row in rows) == board.rows
+    assert tuple(row_from_json_fields(row) for row in rows) == board.rows
     assert client.get(f"{path}/leaderboard", params={"format": "csv"}).text == leaderboard_csv(board)
-    on_test = world.ledger.results.rank_study(world.study_id, study(), on=Split.TEST)
+    on_test = world.ledger.results.rank_rows_of_study(world.study_id, study(), on=Split.TEST)
     document = client.get(f"{path}/leaderboard", params={"on": "test", "limit": 200}).json()
-    assert tuple(unflatten_row(row) for row in document["rows"]) == on_test.rows
+    assert tuple(row_from_json_fields(row) for row in document["rows"]) == on_test.rows
     assert "optimistic" in document["warning"]
 
 
@@ -77,7 +77,7 @@ def test_table_is_not_modified_until_a_new_result(world, client):
     study_id = world.ledger.queue.submit_study(study(), "ada").study_id
     world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"
-    first, second = world.ledger.trials.list_open_trials(study_id)
+    first, second = world.ledger.trials.list_claimable_trials(study_id)
     finish_trial(world.ledger, first)
     tag = client.get(path).headers["etag"]
     assert client.get(path, headers={"If-None-Match": tag}).status_code == 304
@@ -234,7 +234,7 @@ def test_pages_of_a_leaderboard_show_one_version(world, client):
     study_id = world.ledger.queue.submit_study(study(seeds=(0, 1, 2)), "ada").study_id
     world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
     path = f"/api/v1/studies/{study_id}/leaderboard"
-    first, second, third = world.ledger.trials.list_open_trials(study_id)
+    first, second, third = world.ledger.trials.list_claimable_trials(study_id)
     finish_trial(world.ledger, first)
     page = client.get(path, params={"limit": 5}).json()
     finish_trial(world.ledger, second)

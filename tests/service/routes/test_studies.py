@@ -185,7 +185,7 @@ def test_progress_and_eta_follow_the_trials(world, client):
     path = f"{STUDIES}/{study_id}"
     assert client.get(path).json()["eta_seconds"] is None
     world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
-    for finished_count, trial in enumerate(world.ledger.trials.list_open_trials(study_id), start=1):
+    for finished_count, trial in enumerate(world.ledger.trials.list_claimable_trials(study_id), start=1):
         finish_trial(world.ledger, trial)
         document = client.get(path).json()
         assert document["progress"]["fraction"] == finished_count / 4
@@ -199,7 +199,7 @@ def test_eta_depends_on_trials_and_not_on_waiting_time(world, client):
     """Paused for days, it says what its trials take, two side by side."""
     study_id = world.ledger.queue.submit_study(study(seeds=range(8)), "ada").study_id
     world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
-    first, second, third, fourth, *_ = world.ledger.trials.list_open_trials(study_id)
+    first, second, third, fourth, *_ = world.ledger.trials.list_claimable_trials(study_id)
     for trial in (first, second):
         finish_trial(world.ledger, trial)
     for trial in (third, fourth):

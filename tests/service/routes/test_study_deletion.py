@@ -19,7 +19,7 @@ def test_deleting_keeps_files_of_running_trials(world, client):
     os.utime(store.path / old_file, (1e9, 1e9))
     other_id = world.ledger.queue.submit_study(study("alike"), "bob").study_id
     world.ledger.studies.lease_and_start(other_id, lambda _: True, "host/2/0")
-    world.ledger.attempts.claim_trial(world.ledger.trials.list_open_trials(other_id)[0].id, "host/2/0")
+    world.ledger.attempts.claim_trial(world.ledger.trials.list_claimable_trials(other_id)[0].id, "host/2/0")
     store.write(young_file, b"young")
     assert client.delete(f"{STUDIES}/{study_id}").status_code == 204
     assert [file.name for file in store.iter_files()] == [young_file]
@@ -43,7 +43,7 @@ def test_delete_keeps_checkpoints_that_another_study_reuses(world, client, monke
             repeated_id = world.ledger.queue.submit_study(study("again"), "ada").study_id
             world.ledger.studies.lease_and_start(repeated_id, lambda _: True, "host/2/0")
             token = world.ledger.attempts.claim_trial(
-                world.ledger.trials.list_open_trials(repeated_id)[0].id, "host/2/0"
+                world.ledger.trials.list_claimable_trials(repeated_id)[0].id, "host/2/0"
             )
             world.ledger.attempts.record_checkpoint(token, CheckpointRecord(second, "0" * 64, 2, "FFFF", 0.5, {}))
             world.ledger.attempts.finish_trial(token, ())

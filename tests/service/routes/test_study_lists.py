@@ -68,7 +68,7 @@ def test_cached_list_is_current_after_every_event(world, client):
         assert client.get(STUDIES, headers={"If-None-Match": response.headers["etag"]}).status_code == 304
         return response.json()["items"]
 
-    (first, second) = world.ledger.trials.list_open_trials(study_id)
+    (first, second) = world.ledger.trials.list_claimable_trials(study_id)
     assert list_studies()[0]["progress"]["running"] == 0
     token = world.ledger.attempts.claim_trial(first.id, "host/1/0")
     assert list_studies()[0]["progress"]["running"] == 1

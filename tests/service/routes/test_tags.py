@@ -55,7 +55,7 @@ def test_only_the_owner_tags_a_study(world, client):
 def test_progress_counts_epochs_of_running_trials(world, client):
     study_id = world.queue.submit_study(study(seeds=(0, 1), epochs=20), "ada").study_id
     world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    first, _ = world.ledger.trials.list_open_trials(study_id)
+    first, _ = world.ledger.trials.list_claimable_trials(study_id)
     token = world.ledger.attempts.claim_trial(first.id, "host/1/0")
     assert client.get(f"{STUDIES}/{study_id}").json()["eta_seconds"] is None
     world.ledger.attempts.record_epochs(token, [EpochRecord(7, 0.5, 0.6, 0.7, 0.8, 1.0)])

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from bln_search.core.enums import Split
-from bln_search.reports.export import unflatten_row
+from bln_search.reports.export import row_from_json_fields
 from bln_search.reports.formatting import confidence_interval_over_seeds, format_interval
 from tests.support.service_world import body, study
 
@@ -21,7 +21,7 @@ def study_id(world):
 
 @pytest.fixture
 def board(world, study_id):
-    return world.ledger.results.rank_study(study_id, study(splits="[train]"))
+    return world.ledger.results.rank_rows_of_study(study_id, study(splits="[train]"))
 
 
 def leaderboard(client, study_id, **params):
@@ -30,7 +30,7 @@ def leaderboard(client, study_id, **params):
 
 def test_leaderboard_has_the_training_loss_and_the_gap(client, study_id, board):
     rows = leaderboard(client, study_id).json()["rows"]
-    assert tuple(map(unflatten_row, rows)) == board.rows
+    assert tuple(map(row_from_json_fields, rows)) == board.rows
     first = next(csv.DictReader(io.StringIO(leaderboard(client, study_id, format="csv").text)))
     assert float(first["train_loss_mean"]) == board.rows[0].metrics[Split.TRAIN].loss.mean
     gap = board.rows[0].gaps[Split.TEST].mean

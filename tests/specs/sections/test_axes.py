@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.enums import Affine, NormalizedAxes
+from bln_search.core.enums import AffineSharing, NormalizedAxes
 from bln_search.core.errors import SpecError
 from bln_search.specs import list_planned_trial_specs, parse_study
 
@@ -23,7 +23,7 @@ def study(options):
 def test_arms_with_other_axes_are_other_trials():
     first, second = list_planned_trial_specs(study(", axes: layer, affine: unit"))
     assert first.key != second.key
-    assert (second.arm.axes, second.arm.affine) == (NormalizedAxes.LAYER, Affine.UNIT)
+    assert (second.arm.axes, second.arm.affine) == (NormalizedAxes.LAYER, AffineSharing.UNIT)
     assert second.arm.norm_layer_options == {"axes": "layer", "affine": "unit"}
     assert first.arm.norm_layer_options == {}
 

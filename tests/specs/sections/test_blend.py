@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from bln_search.core.blend import PopulationWeight
-from bln_search.specs import list_planned_rows, list_planned_trial_specs, parse_study
+from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, parse_study
 from bln_search.specs.sections.evaluation import EvaluationSpec
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_size import compute_study_size
@@ -24,7 +24,9 @@ def with_blends(blends, arms="[{method: bln}]", more=""):
 
 def rows_of(text):
     (trial,) = list_planned_trial_specs(parse_study(text + "seeds: [0]\n"))
-    return [(str(configuration), estimate) for configuration, estimate in list_planned_rows(trial)]
+    return [
+        (str(configuration), estimate) for configuration, estimate in list_planned_configurations_and_estimates(trial)
+    ]
 
 
 def test_blends_are_numbers_or_prior_weights():
@@ -79,7 +81,7 @@ def test_method_without_mini_batch_statistics_has_no_blends():
     study = parse_study(with_blends("[0.1]", "[{method: ln}, {method: bn}]"))
     layer, batch = (trial for trial in list_planned_trial_specs(study) if trial.seed == 0)
     assert layer.blend_weights == ()
-    assert not any(configuration.uses_blend for configuration, _ in list_planned_rows(layer))
+    assert not any(configuration.uses_blend for configuration, _ in list_planned_configurations_and_estimates(layer))
     assert batch.blend_weights == (PopulationWeight(0.1),)
 
 
@@ -115,7 +117,7 @@ def test_blends_need_statistics_over_the_mini_batch():
 def test_arms_of_a_space_may_have_another_method():
     space = "space: {arm: {kind: choice, values: [{method: ln}, {method: bn}]}}\nseeds: [0]\n"
     trials = list_planned_trial_specs(parse_study(with_blends("[0.1]", "[{method: ln}]") + space))
-    assert [len(list_planned_rows(trial)) for trial in trials] == [4, 7]
+    assert [len(list_planned_configurations_and_estimates(trial)) for trial in trials] == [4, 7]
 
 
 def test_blend_has_no_weight_in_training():

@@ -11,13 +11,13 @@ ALL = ["memory", "last_step", "with_mini_batch"]
 
 
 def test_arm_evaluates_the_memory_alone_by_default():
-    assert len(ArmSpec(method="mbn").evaluated_configurations) == 9
+    assert len(ArmSpec(method="mbn").evaluated_configurations_without_blends) == 9
 
 
 @pytest.mark.parametrize(("sources", "count"), [(ALL, 25), (["memory", "last_step"], 16), (["with_mini_batch"], 9)])
 def test_arm_evaluates_the_readings_it_names(sources, count):
     arm = ArmSpec(method="mbn", memory_sources=sources)
-    assert len(arm.evaluated_configurations) == count
+    assert len(arm.evaluated_configurations_without_blends) == count
     assert arm.norm_layer_options["memory_sources"] == sources
 
 

@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import SpecError
 from bln_search.specs import list_planned_trial_specs, parse_study
-from bln_search.specs.trial import list_planned_rows
+from bln_search.specs.trial import list_planned_configurations_and_estimates
 
 STUDY = """name: study
 data: {name: digits}
@@ -24,8 +24,8 @@ def study(options="", arms="", evaluation="", rest=""):
 
 def test_it_has_one_row_without_estimate_and_without_blends():
     plain, other = list_planned_trial_specs(study(arms=", {method: bn}", evaluation=", blends: [0.5]"))
-    assert list_planned_rows(plain) == ((InferenceConfiguration("----"), None),)
-    assert len(list_planned_rows(other)) > 4
+    assert list_planned_configurations_and_estimates(plain) == ((InferenceConfiguration("----"), None),)
+    assert len(list_planned_configurations_and_estimates(other)) > 4
 
 
 @pytest.mark.parametrize(

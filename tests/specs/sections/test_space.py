@@ -186,7 +186,7 @@ def test_large_integer_range_is_not_enumerated():
 def test_close_fractions_remain_distinct():
     space = "{arm.lambda: {kind: schedule, at: [0, 0.62345671, 0.62345673], low: 0, high: 1}}"
     dimension = study(space, "search: {trials: 3}").space["arm.lambda"]
-    assert len(dimension.make_schedule([0.1, 0.2, 0.3])["steps"]) == 3
+    assert len(dimension.make_schedule_mapping([0.1, 0.2, 0.3])["steps"]) == 3
 
 
 def test_search_without_a_space_is_rejected():

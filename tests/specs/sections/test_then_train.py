@@ -9,7 +9,7 @@ from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.study_size import compute_study_size
 from bln_search.specs.trial import (
     HORIZON_KEY,
-    count_trials_at_most,
+    count_trials_upper_bound,
     make_full_trial_spec,
     make_search_or_full_trial_spec,
 )
@@ -51,8 +51,8 @@ def test_search_trials_have_a_horizon_and_full_trainings_have_none():
     point = {"training.learning_rate": 0.5}
     searched = make_search_or_full_trial_spec(spec, spec.arms[0], point, 3)
     full = make_full_trial_spec(spec, spec.arms[0], point, 3)
-    assert (searched.horizon, searched.epochs, searched.is_search_trial) == (4, 4, True)
-    assert (full.horizon, full.epochs, full.is_search_trial) == (None, 10, False)
+    assert (searched.horizon, searched.epochs, searched.is_search_phase_trial) == (4, 4, True)
+    assert (full.horizon, full.epochs, full.is_search_phase_trial) == (None, 10, False)
     assert searched.training == full.training
     assert searched.parameters == {**point, HORIZON_KEY: 4}
     assert searched.point_label == "horizon=4 learning_rate=0.5"
@@ -93,7 +93,7 @@ def test_pruner_takes_several_seeds_of_the_study_if_the_search_has_one():
 )
 def test_planned_numbers_are_those_of_the_search_and_of_the_full_trainings(search, space, points, seeds):
     spec = study(search, space)
-    assert count_trials_at_most(spec) == 2 * points * seeds + 2 * 3
+    assert count_trials_upper_bound(spec) == 2 * points * seeds + 2 * 3
     plan = compute_study_size(spec)
     assert plan.trials == 2 * points * seeds + 2 * 3
     assert plan.epochs == 2 * points * seeds * 4 + 2 * 3 * 10
@@ -101,7 +101,7 @@ def test_planned_numbers_are_those_of_the_search_and_of_the_full_trainings(searc
     assert plan.evaluations == 3 * sum(trial.num_evaluations_per_split for trial in full)
     planned = list_planned_trial_specs(spec)
     assert len(planned) == (2 * points * seeds if "grid" in search else 0)
-    assert all(trial.is_search_trial for trial in planned)
+    assert all(trial.is_search_phase_trial for trial in planned)
 
 
 def test_plan_has_the_epochs_at_the_upper_bound():

@@ -13,7 +13,7 @@ from bln_search.models import build_model
 from bln_search.models.analytic import bind_analytic_layers
 from bln_search.models.initialization import initialize_weights
 from bln_search.norms import Normalization, make_norm
-from bln_search.norms.no_normalization import drop_biases_after_biased_layers
+from bln_search.norms.no_normalization import drop_biases_of_no_normalization
 
 METHODS = ("none", "bn", "brn", "mbn", "wn", "normprop", "ap2")
 NETWORKS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
@@ -42,7 +42,7 @@ def _convolutional(norm: Callable[[int], nn.Module]) -> nn.Module:
         *(nn.Conv2d(3, 6, 3, bias=False), norm(6), nn.ReLU(), nn.MaxPool2d(2)),
         *(
             nn.Conv2d(6, 8, 3, padding=1, groups=2),
-            drop_biases_after_biased_layers(norm(8)),
+            drop_biases_of_no_normalization(norm(8)),
             nn.Tanh(),
             nn.AvgPool2d(3),
         ),

@@ -12,15 +12,15 @@ from torch import nn
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.populations import collect_frozen_moments
-from bln_search.models.analytic import set_input_moments
+from bln_search.evaluation.populations import collect_moments_with_frozen_weights
+from bln_search.models.analytic import set_ap2_input_moments
 from bln_search.norms import make_norm
 from bln_search.norms.analytic.moments import MeanVariance
 from bln_search.norms.network.folding import copy_with_affine_steps
-from bln_search.norms.network.layers import find_norms, refresh_populations
+from bln_search.norms.network.layers import get_norms_by_name, refresh_populations
 from bln_search.norms.no_normalization import NoNormalization
 from bln_search.specs.sections.initialization import InitializationSpec
-from bln_search.training.initialization import scale_weights_and_introduce_norms
+from bln_search.training.initialization import scale_weights_and_set_norm_parameters
 from tests.training.initialization.networks import METHODS, NETWORKS, batch, build, linear_layers_of, norms_of
 
 STARTS = {
@@ -34,9 +34,9 @@ STARTS = {
 def initialized(method, start, name="mlp", *, moments=None, **options):
     network = build(method, name, **options)
     if moments is not None:
-        set_input_moments(network, *moments)
+        set_ap2_input_moments(network, *moments)
     spec = InitializationSpec.model_validate(STARTS[start])
-    scale_weights_and_introduce_norms(network, batch(name), spec, seed=5, input_moments=moments)
+    scale_weights_and_set_norm_parameters(network, batch(name), spec, seed=5, input_moments=moments)
     return network
 
 
@@ -132,10 +132,12 @@ def test_weight_normalization_with_bn_statistics_is_data_dependent_initializatio
 @pytest.mark.parametrize(("method", "code"), [("bn", "TT--"), ("wn", "AA--"), ("normprop", "AA--"), ("ap2", "AA--")])
 def test_folding_gives_the_plain_weights_back(name, start, method, code):
     network, plain = initialized(method, start, name), initialized("none", start, name)
-    layers = find_norms(network)
-    moments = {"frozen": collect_frozen_moments(network, [batch(name)])}
+    layers = get_norms_by_name(network)
+    moments = {"frozen": collect_moments_with_frozen_weights(network, [batch(name)])}
     moments["analytic"] = {
-        key: history["analytic"] for key, layer in layers.items() if (history := layer.estimates_from_history())
+        key: history["analytic"]
+        for key, layer in layers.items()
+        if (history := layer.moments_by_estimate_from_history())
     }
     for layer in layers.values():
         layer.configuration = InferenceConfiguration(code)
@@ -153,7 +155,7 @@ def test_folding_gives_the_plain_weights_back(name, start, method, code):
 def test_without_preservation_gains_and_biases_stay_and_weights_are_scaled():
     network = build("bln")
     spec = InitializationSpec(statistics="bn", preserve_function=False)
-    scale_weights_and_introduce_norms(network, batch(), spec, seed=0)
+    scale_weights_and_set_norm_parameters(network, batch(), spec, seed=0)
     for layer in norms_of(network):
         assert bool((layer.weight == 1).all())
         assert not layer.bias.any()
@@ -222,7 +224,7 @@ def test_what_cannot_be_initialized_is_refused_and_unchanged(network, start, par
     before = copy.deepcopy(network.state_dict())
     x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0))
     with pytest.raises(ModelError, match=part):
-        scale_weights_and_introduce_norms(network, x, InitializationSpec.model_validate(STARTS[start]), seed=0)
+        scale_weights_and_set_norm_parameters(network, x, InitializationSpec.model_validate(STARTS[start]), seed=0)
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items() if value is not None)
 
 
@@ -230,4 +232,4 @@ def test_a_layer_without_normalization_and_bias_is_refused():
     network = nn.Sequential(nn.Linear(4, 4, bias=False), NoNormalization(4))
     network[1].drop_bias()
     with pytest.raises(ModelError, match=r"layer 1 .*has no bias"):
-        scale_weights_and_introduce_norms(network, torch.randn(6, 4), InitializationSpec(statistics="bn"), seed=0)
+        scale_weights_and_set_norm_parameters(network, torch.randn(6, 4), InitializationSpec(statistics="bn"), seed=0)

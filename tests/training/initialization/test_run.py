@@ -15,7 +15,7 @@ from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.specs import ArmSpec, TrainingSpec
 from bln_search.training import TrainingRun
-from bln_search.training.initialization.run import get_first_training_batch
+from bln_search.training.initialization.run import get_first_training_batch_inputs
 
 AUGMENTATION = {"crop": 1, "flip": True}
 
@@ -47,7 +47,7 @@ def first_step(data, method, **options):
 def test_the_mini_batch_is_that_of_the_first_step(data, order, augmentation):
     spec = TrainingSpec(epochs=1, batch_size=25, order=order, augmentation=augmentation)
     inputs, _, _ = first_step(data, "bn", order=order, augmentation=augmentation)
-    assert torch.equal(get_first_training_batch(data, spec, seed=3), inputs)
+    assert torch.equal(get_first_training_batch_inputs(data, spec, seed=3), inputs)
 
 
 @pytest.mark.parametrize("statistics", ["none", "bn", "ap2"])

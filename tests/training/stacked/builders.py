@@ -12,7 +12,7 @@ from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.specs import TrainingSpec
 from bln_search.training import TrainingRun
-from bln_search.training.loop import PendingEpoch
+from bln_search.training.loop import EpochToTrain
 from bln_search.training.stacked.training import StackedTraining
 
 TOLERANCE = 1e-12
@@ -45,12 +45,12 @@ def train_alone(run):
 
 def train_together(runs):
     """Train all epochs of the runs together; return the records of each."""
-    trainings = [run.train_announced_epochs() for run in runs]
+    trainings = [run.train_epochs_announcing_each() for run in runs]
     records = [[] for _ in runs]
     stacked = None
     while True:
         steps = [next(training, None) for training in trainings]
-        if not any(isinstance(step, PendingEpoch) for step in steps):
+        if not any(isinstance(step, EpochToTrain) for step in steps):
             return records
         stacked = stacked or StackedTraining(runs)
         stacked.train_epoch()

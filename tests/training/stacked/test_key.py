@@ -14,7 +14,7 @@ from bln_search.models import build_model
 from bln_search.norms import BLN, make_norm
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.training import TrainingRun
-from bln_search.training.stacked.key import make_stacking_key, may_fit_with_others
+from bln_search.training.stacked.key import find_stacking_key, may_be_fused_with_others
 from bln_search.training.stacked.network import is_stackable
 
 STUDY = {
@@ -41,7 +41,7 @@ def make_run(data, trial, network=None):
 
 
 def key_of(data, trial):
-    return make_stacking_key(make_run(data, trial), trial)
+    return find_stacking_key(make_run(data, trial), trial)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_an_interrupted_epoch_is_trained_alone(data):
     trial = make_trial()
     run = make_run(data, trial)
     run.progress.first_step = 1
-    assert make_stacking_key(run, trial) is None
+    assert find_stacking_key(run, trial) is None
 
 
 @pytest.mark.parametrize(
@@ -108,38 +108,38 @@ def test_a_network_that_cannot_be_stacked_trains_alone(data, change):
     trial = make_trial()
     network = make_run(data, trial).network
     change(network)
-    assert make_stacking_key(make_run(data, trial, network), trial) is None
+    assert find_stacking_key(make_run(data, trial, network), trial) is None
 
 
 def test_programs_have_one_data_set_dtype_and_kind_of_running_loss(data):
     trial = make_trial()
     key = key_of(data, trial)
     assert key != key_of(replace(data), trial)
-    assert key != make_stacking_key(make_run(data, trial, make_run(data, trial).network.double()), trial)
+    assert key != find_stacking_key(make_run(data, trial, make_run(data, trial).network.double()), trial)
     run = TrainingRun.of_trial(make_run(data, trial).network, data, trial, measures_running_loss=True)
-    assert key != make_stacking_key(run, trial)
+    assert key != find_stacking_key(run, trial)
 
 
 def test_runs_of_different_numbers_of_steps_have_different_histories(data):
     """The moving averages of BRN count the steps, so the averages of a younger run have other weights."""
     trial = make_trial(arms=[{"method": "brn"}])
     young, old = make_run(data, trial), make_run(data, trial)
-    epochs = old.train_announced_epochs()
+    epochs = old.train_epochs_announcing_each()
     for _ in range(3):
         next(epochs)
-    assert make_stacking_key(young, trial) != make_stacking_key(old, trial)
+    assert find_stacking_key(young, trial) != find_stacking_key(old, trial)
 
 
 @pytest.mark.parametrize("model", sorted(MODELS.keys() - RECURRENT_MODELS))
 def test_models_by_name_are_those_whose_networks_are_stackable(model):
     network = build_model(model, (3, 32, 32), 10, partial(BLN, batch_size=25), seed=0)
     trial = make_trial(data={"name": "cifar10"}, model={"name": model})
-    assert may_fit_with_others(trial) == is_stackable(network)
+    assert may_be_fused_with_others(trial) == is_stackable(network)
 
 
 @pytest.mark.parametrize("method", ["none", "bn", "ln", "bln", "mbn", "brn"])
 def test_methods_that_fit(method):
-    assert may_fit_with_others(make_trial(arms=[{"method": method}]))
+    assert may_be_fused_with_others(make_trial(arms=[{"method": method}]))
 
 
 @pytest.mark.parametrize(
@@ -156,4 +156,4 @@ def test_methods_that_fit(method):
     ids=json.dumps,
 )
 def test_specifications_that_fit_with_no_other(changes):
-    assert not may_fit_with_others(make_trial(**changes))
+    assert not may_be_fused_with_others(make_trial(**changes))

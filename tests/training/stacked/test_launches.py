@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from bench.support.launches import CountLaunches, RefuseHostReads
-from bln_search.data.synthetic import make_synthetic_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.training import TrainingRun
 from bln_search.training.stacked.training import StackedTraining
@@ -29,9 +29,9 @@ def launches(monkeypatch):
 
 def train_epoch_together(trial, num_runs):
     torch.manual_seed(0)
-    data = make_synthetic_data(trial.data, 80)
+    data = make_synthetic_prepared_data(trial.data, 80)
     runs = [TrainingRun.of_trial(build_initialized_network(trial, data), data, trial) for _ in range(num_runs)]
-    trainings = [run.train_announced_epochs() for run in runs]
+    trainings = [run.train_epochs_announcing_each() for run in runs]
     for training in trainings:
         next(training)
     StackedTraining(runs).train_epoch()

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from bln_search.specs import ArmSpec
-from bln_search.training.loop import PendingEpoch
-from bln_search.training.stacked.repeated_step import RecordedStep, RepeatedStep
+from bln_search.training.loop import EpochToTrain
+from bln_search.training.stacked.repeated_step import CudaGraphStepRunner, StepRunner
 from bln_search.training.stacked.training import StackedTraining
 from tests.support.replay import RecordOperations
 from tests.training.stacked.builders import DIFFERENCES, make_run
@@ -16,7 +16,7 @@ CPU = torch.device("cpu")
 EPOCHS = 3
 
 
-class ReplayedStep(RecordedStep):
+class ReplayedStep(CudaGraphStepRunner):
     """A step that is recorded without a GPU. Unlike there, the recording takes a step."""
 
     def repeat(self, take_step, steps):
@@ -32,13 +32,13 @@ def train(images, method, *, is_recorded, **options):
     """The runs after their last epoch."""
     arm = ArmSpec(method=method)
     runs = [make_run(images, arm, seed, "lenet", **{**options, **changes}) for seed, changes in enumerate(DIFFERENCES)]
-    trainings = [run.train_announced_epochs() for run in runs]
+    trainings = [run.train_epochs_announcing_each() for run in runs]
     stacked = StackedTraining(runs)
     if is_recorded:
         stacked._step = ReplayedStep(CPU)
     for _ in range(EPOCHS):
         for training in trainings:
-            assert isinstance(next(training), PendingEpoch)
+            assert isinstance(next(training), EpochToTrain)
         stacked.train_epoch()
         for training in trainings:
             next(training)
@@ -58,7 +58,7 @@ def test_a_recorded_step_gives_what_the_step_gives(images, method):
             assert torch.equal(value, actual.network.state_dict()[name]), name
 
 
-class CountedStep(RecordedStep):
+class CountedStep(CudaGraphStepRunner):
     """Counts what a GPU would do."""
 
     def __init__(self):
@@ -85,4 +85,4 @@ def test_a_step_is_recorded_once_after_three_steps():
 
 def test_steps_on_a_cpu_are_taken_by_python(images):
     runs = [make_run(images, ArmSpec(method="bn"), seed) for seed in range(2)]
-    assert type(StackedTraining(runs, records_steps=True)._step) is RepeatedStep
+    assert type(StackedTraining(runs, records_steps=True)._step) is StepRunner

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bln_search.specs import ArmSpec
-from bln_search.training.loop import PendingEpoch
+from bln_search.training.loop import EpochToTrain
 from bln_search.training.stacked.network import is_stackable
 from bln_search.training.stacked.training import StackedTraining
-from bln_search.training.training_state import capture_training_state, restore_training_state
+from bln_search.training.training_state import collect_training_state, restore_training_state
 from tests.training.stacked.builders import (
     DIFFERENCES,
     METHODS,
@@ -103,10 +103,10 @@ def test_a_run_may_come_later_and_leave_earlier(images, optimizer):
     alone, together = ([make_run(images, arm, seed, **options) for seed in range(3)] for _ in range(2))
     for run in alone:
         train_alone(run)
-    trainings = [run.train_announced_epochs() for run in together]
+    trainings = [run.train_epochs_announcing_each() for run in together]
     for company in ((0, 1), (0,), (0, 2), (2, 1), (2,), (1,)):
         for number in company:
-            assert isinstance(next(trainings[number]), PendingEpoch)
+            assert isinstance(next(trainings[number]), EpochToTrain)
         if len(company) > 1:
             StackedTraining([together[number] for number in company]).train_epoch()
         for number in company:
@@ -121,10 +121,10 @@ def test_a_diverged_run_does_not_change_the_others(images):
     alone = make_run(images, arm, 0)
     train_alone(alone)
     together = [make_run(images, arm, 0), make_run(images, arm, 1, optimizer="adam", learning_rate=1e308)]
-    trainings = [run.train_announced_epochs() for run in together]
+    trainings = [run.train_epochs_announcing_each() for run in together]
     stacked = StackedTraining(together)
     for _ in range(3):
-        assert isinstance(next(trainings[0]), PendingEpoch)
+        assert isinstance(next(trainings[0]), EpochToTrain)
         if together[1].result.diverged is None:
             next(trainings[1])
             stacked.train_epoch()
@@ -139,12 +139,12 @@ def test_a_run_saved_after_an_epoch_with_others_goes_on_alone(images):
     arm = ArmSpec(method="brn")
     alone, *together = (make_run(images, arm, seed) for seed in (0, 0, 1))
     train_alone(alone)
-    trainings = [run.train_announced_epochs() for run in together]
+    trainings = [run.train_epochs_announcing_each() for run in together]
     for training in trainings:
         next(training)
     StackedTraining(together).train_epoch()
     next(trainings[0])
-    state = capture_training_state(together[0])
+    state = collect_training_state(together[0])
     resumed = make_run(images, arm, 0)
     restore_training_state(resumed, state)
     assert resumed.num_fused_epochs == 1
@@ -158,15 +158,15 @@ def test_an_epoch_that_failed_can_be_trained_alone(images, monkeypatch):
     alone, together = ([make_run(images, arm, seed) for seed in range(2)] for _ in range(2))
     for run in alone:
         train_alone(run)
-    trainings = [run.train_announced_epochs() for run in together]
+    trainings = [run.train_epochs_announcing_each() for run in together]
     for training in trainings:
         next(training)
     stacked = StackedTraining(together)
     stacked.train_epoch()
     for training in trainings:
-        assert not isinstance(next(training), PendingEpoch)
-        assert isinstance(next(training), PendingEpoch)
-    restore = stacked.save_runs()
+        assert not isinstance(next(training), EpochToTrain)
+        assert isinstance(next(training), EpochToTrain)
+    restore = stacked.snapshot_runs_for_undo()
     read_mini_batches, steps = StackedTraining._read_mini_batches, []
 
     def fail_in_second_step(self):

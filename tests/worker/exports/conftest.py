@@ -9,19 +9,19 @@ import pytest
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ArchiveFormat, Scope
+from bln_search.core.enums import ArchiveContents, Scope
 from bln_search.core.exports import ExportKey
 from bln_search.core.records import RowKey
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker.exports import builder as builder_module
-from bln_search.worker.exports.builder import ArchiveLimits, ExportBuilder
+from bln_search.worker.exports.builder import ArchiveRetentionLimits, ExportBuilder
 from bln_search.worker.loop import QueueWorker
 from tests.worker.worker_study import worker_study
 
 WEEK = timedelta(days=7)
-LIMITS = ArchiveLimits(WEEK, 10**9)
+LIMITS = ArchiveRetentionLimits(WEEK, 10**9)
 
 
 class Trained:
@@ -41,7 +41,7 @@ class Trained:
     def worker(self, builder=None):
         return QueueWorker(self.ledger, self.environment, LocalExecutor(self.environment, 1), 2, exports=builder)
 
-    def request(self, code="TTTT", archive_format=ArchiveFormat.SAFETENSORS):
+    def request(self, code="TTTT", archive_format=ArchiveContents.SAFETENSORS):
         (trial,) = self.ledger.trials.list_trials(self.study_id)
         estimate = "frozen" if "T" in code else None
         row = RowKey("bln", "", InferenceConfiguration(code), estimate, 25)

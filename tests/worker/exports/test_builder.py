@@ -15,12 +15,12 @@ import torch
 
 import bln_search
 from bln_search.core.checkpoints import FolderStore
-from bln_search.core.enums import ArchiveFormat
+from bln_search.core.enums import ArchiveContents
 from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.states import ExportState, StudyState
 from bln_search.storage.exports.jobs import MAX_TRIES
 from bln_search.worker.exports import builder as builder_module
-from bln_search.worker.exports.builder import ArchiveLimits
+from bln_search.worker.exports.builder import ArchiveRetentionLimits
 from bln_search.worker.exports.process import ArchiveProcess, BuildFailure
 from tests.end_to_end.service import until
 from tests.worker.exports.conftest import WEEK
@@ -38,7 +38,7 @@ def unpack(trained, record, folder):
 
 
 def test_archive_is_what_the_command_writes(trained, tmp_path):
-    record = trained.request(archive_format=ArchiveFormat.ALL)
+    record = trained.request(archive_format=ArchiveContents.ALL)
     trained.run(trained.builder())
     ready = trained.find(record)
     assert (ready.state, ready.reason) == (ExportState.READY, None)
@@ -53,7 +53,7 @@ def test_archive_is_what_the_command_writes(trained, tmp_path):
 
 
 def test_archive_has_only_the_requested_form(trained, tmp_path):
-    record = trained.request(archive_format=ArchiveFormat.SAFETENSORS)
+    record = trained.request(archive_format=ArchiveContents.SAFETENSORS)
     trained.run(trained.builder())
     path = trained.environment.checkpoints.path / trained.find(record).archive.file
     with zipfile.ZipFile(path) as archive:
@@ -158,7 +158,7 @@ def test_row_that_is_gone_fails_the_export_with_its_reason(trained):
 
 def test_archive_that_is_too_large_fails_and_is_not_stored(trained):
     record = trained.request()
-    trained.run(trained.builder(ArchiveLimits(WEEK, 100)))
+    trained.run(trained.builder(ArchiveRetentionLimits(WEEK, 100)))
     assert "BLN_SEARCH_EXPORT_BYTES" in trained.find(record).reason
     assert trained.archives() == set()
 
@@ -186,7 +186,7 @@ def test_archive_of_an_overtaken_worker_is_removed(trained, monkeypatch):
 def test_expired_archives_are_removed(trained, monkeypatch):
     monkeypatch.setattr(builder_module, "_EXPIRY_INTERVAL", 0.0)
     record = trained.request()
-    trained.run(trained.builder(ArchiveLimits(timedelta(seconds=-1), 10**9)))
+    trained.run(trained.builder(ArchiveRetentionLimits(timedelta(seconds=-1), 10**9)))
     assert trained.find(record).state is ExportState.EXPIRED
     assert trained.archives() == set()
 

@@ -11,10 +11,10 @@ from bln_search.core.enums import LayerScope
 from bln_search.core.errors import DataError, ModelError, TrialProcessLostError, UnknownStudyError
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.specs import parse_study
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import layer_search as worker_layers
-from bln_search.worker.analysis import LayerSearchOutcome, compute_analysis
+from bln_search.worker.analysis import LayerSearchStatus, compute_and_store_analysis
 from bln_search.worker.analysis import study_analysis as worker_analysis
 from bln_search.worker.layer_search import search_layers_of_study
 from bln_search.worker.loop import QueueWorker
@@ -27,7 +27,7 @@ def test_damaged_outcomes_affect_only_their_study(analysed, ledger_copy, environ
     study_id = analysed[1]
     with ledger_copy.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE outcomes SET losses = x'00'")
-    analysis = compute_analysis(ledger_copy, study_id, environment)
+    analysis = compute_and_store_analysis(ledger_copy, study_id, environment)
     assert "are damaged" in analysis.reason
     assert ledger_copy.analyses.find_current_analysis(study_id).analysis.reason == analysis.reason
 
@@ -67,14 +67,16 @@ def test_networks_that_cannot_be_searched_are_reported(analysed, ledger_copy, en
     with pytest.raises(error, match=r"the layers of 2 of 4 networks were not searched: bln seed 0: it branches"):
         search_layers_of_study(ledger_copy, study_id, environment, layers_spec, progress_lines.append)
     assert [progress_lines[0], progress_lines[2]] == ["bln seed 0: it branches", "bln seed 1: it branches"]
-    analysis = compute_analysis(ledger_copy, study_id, environment)
+    analysis = compute_and_store_analysis(ledger_copy, study_id, environment)
     assert "2 of 4 networks were not searched: bln seed 0: it branches" in analysis.layers_reason
     assert [layer_result.arm for layer_result in analysis.layers] == ["ln"]
     assert analysis.comparison is not None
     assert ledger_copy.analyses.find_current_analysis(study_id).analysis == analysis
-    without_search = compute_analysis(ledger_copy, study_id, None)
+    without_search = compute_and_store_analysis(ledger_copy, study_id, None)
     assert without_search.layers_reason == analysis.layers_reason
-    assert compute_analysis(ledger_copy, study_id, None, layer_search=LayerSearchOutcome()).layers_reason is None
+    assert (
+        compute_and_store_analysis(ledger_copy, study_id, None, layer_search=LayerSearchStatus()).layers_reason is None
+    )
 
 
 def test_failed_search_keeps_the_rest_of_the_analysis(analysed, ledger_copy, environment, monkeypatch):
@@ -82,7 +84,7 @@ def test_failed_search_keeps_the_rest_of_the_analysis(analysed, ledger_copy, env
         raise BrokenProcessPool("a process was terminated")
 
     monkeypatch.setattr(worker_layers, "search_layers_of_trial", broken)
-    analysis = compute_analysis(ledger_copy, analysed[1], environment)
+    analysis = compute_and_store_analysis(ledger_copy, analysed[1], environment)
     assert analysis.layers_reason == "BrokenProcessPool: a process was terminated"
     assert analysis.comparison is not None
     assert analysis.recommendation is not None
@@ -115,27 +117,27 @@ def test_missing_checkpoint_affects_only_its_network(analysed, ledger_copy, envi
     with ledger_copy.database.engine.begin() as connection:
         connection.exec_driver_sql("UPDATE checkpoint SET file = 'gone.safetensors' WHERE id = 1")
     with pytest.raises(DataError, match=r"1 of 4 networks were not searched: bln seed 0: .*gone.safetensors"):
-        search_layers_of_study(ledger_copy, study_id, environment, LayersSpec(), silent)
+        search_layers_of_study(ledger_copy, study_id, environment, LayerSearchSpec(), silent)
     assert [(search.arm, search.seed) for search in list_searches(ledger_copy, study_id)] == [
         ("ln", 0),
         ("bln", 1),
         ("ln", 1),
     ]
-    analysis = compute_analysis(ledger_copy, study_id, None)
+    analysis = compute_and_store_analysis(ledger_copy, study_id, None)
     assert [layer_result.pending_seeds for layer_result in analysis.layers] == [(0,), ()]
 
 
 def test_too_many_folds_are_reported(analysed, ledger_copy, environment):
     with pytest.raises(DataError, match=r"4 of 4 networks were not searched: bln seed 0: 7 folds of 6 mini-batches"):
-        search_layers_of_study(ledger_copy, analysed[1], environment, LayersSpec(folds=7), silent)
+        search_layers_of_study(ledger_copy, analysed[1], environment, LayerSearchSpec(folds=7), silent)
 
 
 def test_study_without_trained_network_is_rejected(tmp_path, environment):
     ledger = open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'empty.sqlite3'}")
     study_id = ledger.studies.store_study_once(parse_study(STUDY))
     with pytest.raises(DataError, match="no trained network with normalization layers yet: run it first"):
-        search_layers_of_study(ledger, study_id, environment, LayersSpec(), silent)
-    assert compute_analysis(ledger, study_id, environment).layers_reason is None  # nothing is wrong with it
+        search_layers_of_study(ledger, study_id, environment, LayerSearchSpec(), silent)
+    assert compute_and_store_analysis(ledger, study_id, environment).layers_reason is None  # nothing is wrong with it
     ledger.close()
 
 
@@ -146,7 +148,7 @@ def test_unmatched_pattern_is_the_reason_without_result(analysed, ledger_copy, e
             ledger_copy,
             study_id,
             environment,
-            LayersSpec(scope=LayerScope.GROUPS, groups={"a": ("encoder.*",)}),
+            LayerSearchSpec(scope=LayerScope.GROUPS, groups={"a": ("encoder.*",)}),
             silent,
         )
     assert list_searches(ledger_copy, study_id) == []

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.core.enums import LayerSearch
+from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.search.layers import trial_search as layers_of_network
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.worker import layer_search as worker_layers
-from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_analysis
+from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_and_store_analysis
 from bln_search.worker.layer_search import SearchStoppedError, search_layers_of_study
 from bln_search.worker.loop import QueueWorker
 from bln_search.worker.presence import HeartbeatSender
@@ -37,7 +37,7 @@ def test_later_search_reports_progress_and_equal_results(analysed, ledger_copy, 
 def test_sequential_search_can_be_stopped_between_networks(analysed, ledger_copy, environment):
     """After a request to stop, the search starts no other network and keeps the finished ones."""
     study_id = analysed[1]
-    layers_spec = LayersSpec(search=LayerSearch.COORDINATE, evaluations=50)
+    layers_spec = LayerSearchSpec(search=LayerSearchAlgorithm.COORDINATE, evaluations=50)
     progress_lines = []
     with pytest.raises(SearchStoppedError):
         search_layers_of_study(
@@ -58,7 +58,7 @@ def test_stopped_enumeration_resumes(analysed, ledger_copy, environment, monkeyp
     study_id = analysed[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)  # one mini-batch after the other
     layers_spec = ledger_copy.studies.get(study_id).spec.layers
-    first = ledger_copy.trials.list_finished_trials(study_id)[0]
+    first = ledger_copy.trials.list_finished_full_trials(study_id)[0]
     stop_answers = iter([False] * groups_of_batches)  # one before the network, then one behind each mini-batch
     progress_lines = []
     with pytest.raises(SearchStoppedError):
@@ -106,7 +106,7 @@ def test_progress_of_another_search_is_not_resumed(analysed, ledger_copy, enviro
             ledger_copy,
             study_id,
             environment,
-            LayersSpec(folds=3),
+            LayerSearchSpec(folds=3),
             silent,
             should_stop=lambda: next(stop_answers, True),
         )
@@ -116,7 +116,7 @@ def test_progress_of_another_search_is_not_resumed(analysed, ledger_copy, enviro
             ledger_copy,
             study_id,
             environment,
-            LayersSpec(folds=2),
+            LayerSearchSpec(folds=2),
             silent,
             should_stop=lambda: saved_steps[-1:] == [BATCHES],
         )
@@ -148,7 +148,7 @@ def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, en
     monkeypatch.undo()
     assert meanwhile == [None], "it is this worker's as long as it is at it"
     assert ledger_copy.analyses.find_current_analysis(study_id) is None
-    first = ledger_copy.trials.list_finished_trials(study_id)[0]
+    first = ledger_copy.trials.list_finished_full_trials(study_id)[0]
     assert ledger_copy.layer_searches.find_saved_sums(first.id, ledger_copy.studies.get(study_id).spec.layers)[1] == 1
     QueueWorker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2).run_until_stopped(once=True)
     assert len(ledger_copy.analyses.find_current_analysis(study_id).analysis.layers) == 2
@@ -157,9 +157,9 @@ def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, en
 def test_running_search_shows_finished_networks(analysed, ledger_copy, environment):
     """Another question half answered: those answered last count, the others are still to be searched."""
     study_id = analysed[1]
-    search_layers_of_study(ledger_copy, study_id, environment, LayersSpec(), silent)
+    search_layers_of_study(ledger_copy, study_id, environment, LayerSearchSpec(), silent)
     progress_lines = []
-    random_search = LayersSpec(search=LayerSearch.RANDOM, evaluations=40)
+    random_search = LayerSearchSpec(search=LayerSearchAlgorithm.RANDOM, evaluations=40)
     with pytest.raises(SearchStoppedError):
         search_layers_of_study(
             ledger_copy,
@@ -169,18 +169,18 @@ def test_running_search_shows_finished_networks(analysed, ledger_copy, environme
             progress_lines.append,
             should_stop=lambda: len(progress_lines) >= 1,
         )
-    bln, ln = compute_analysis(ledger_copy, study_id, None, save=False).layers
+    bln, ln = compute_and_store_analysis(ledger_copy, study_id, None, save=False).layers
     assert (bln.search, [network.seed for network in bln.networks], bln.pending_seeds) == (
-        LayerSearch.RANDOM,
+        LayerSearchAlgorithm.RANDOM,
         [0],
         (1,),
     )
-    assert (ln.search, ln.pending_seeds) == (LayerSearch.EXACT, ())
+    assert (ln.search, ln.pending_seeds) == (LayerSearchAlgorithm.EXACT, ())
 
 
 def test_analysis_reports_the_progress_of_its_search(analysed, ledger_copy, environment):
     progress_lines = []
-    compute_analysis(
+    compute_and_store_analysis(
         ledger_copy, analysed[1], environment, AnalysisLayerSearchOptions(progress_lines.append), save=False
     )
     assert len(progress_lines) == 4

@@ -9,7 +9,7 @@ from bln_search.core.enums import Split
 from bln_search.core.tasks import TaskName
 from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.search.layers.trial_search import search_layers_of_trial
 from bln_search.search.preflight import run_preflight_checks
 from bln_search.specs import list_planned_trial_specs, parse_study
@@ -39,15 +39,15 @@ arms: [{method: bln}]
 
 @pytest.mark.parametrize("task", STUDIES, ids=str)
 def test_uniform_losses_equal_those_of_the_leaderboard(task, tmp_path, request):
-    if task.predicts_tokens:
+    if task.has_prediction_per_token:
         write_lines(tmp_path / "imdb", make_reviews())
-    data = tmp_path if task.predicts_tokens else request.getfixturevalue("real_data")
+    data = tmp_path if task.has_prediction_per_token else request.getfixturevalue("real_data")
     study = parse_study(COMMON + STUDIES[task])
     environment = ExecutionEnvironment(data, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     run_preflight_checks(study, environment)
     (trial,) = list_planned_trial_specs(study)
     sent = []
-    for _ in run_trial_task(TrialTask(1, trial), environment, sent.append):
+    for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
         pass
     (checkpoint,) = [message.checkpoint for message in sent if isinstance(message, TrainingDone)]
     (done,) = [message for message in sent if isinstance(message, EvaluationDone)]
@@ -58,11 +58,11 @@ def test_uniform_losses_equal_those_of_the_leaderboard(task, tmp_path, request):
         for evaluation in done.evaluations
         if evaluation.key.split is Split.VALIDATION
     }
-    uniform = record.space.digits_by_uniform_configuration()
+    uniform = record.space.choice_digits_by_uniform_configuration()
     assert {str(configuration) for configuration in uniform} == set(evaluations)
     losses, accuracies = record.sums.mean_loss_per_configuration, record.sums.accuracy_per_configuration
     assert len(losses) == record.space.num_configurations > len(uniform)
     for configuration, digits in uniform.items():
-        index, evaluation = record.space.index_of_digits(digits), evaluations[str(configuration)]
+        index, evaluation = record.space.index_of_choice_digits(digits), evaluations[str(configuration)]
         assert losses[index] == pytest.approx(evaluation.loss, rel=1e-5)
         assert accuracies[index] == pytest.approx(evaluation.accuracy or 0.0)

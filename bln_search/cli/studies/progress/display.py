@@ -223,7 +223,7 @@ class ServiceEventProgress:
             self.attempts.add(trial)
             self.remaining.workers = max(self.remaining.workers, len(self.attempts))
         elif kind == "training_resumed":
-            self.remaining.mark_training_resumed(trial, self.epochs, event.data["epoch"])
+            self.remaining.count_epochs_of_earlier_attempt(trial, self.epochs, event.data["epoch"])
         elif kind == "epoch":
             self.remaining.count_finished_epoch(trial, self.epochs, event.data["seconds"])
         elif kind == "trained":
@@ -254,7 +254,7 @@ def update_estimator_from_message(remaining: RemainingTimeEstimator, trial: Tria
     )
 
     if isinstance(message, TrainingResumed):
-        remaining.mark_training_resumed(trial.key, trial.epochs, len(message.records))
+        remaining.count_epochs_of_earlier_attempt(trial.key, trial.epochs, len(message.records))
     elif isinstance(message, EpochDone):
         remaining.count_finished_epoch(trial.key, trial.epochs, message.record.seconds)
     elif isinstance(message, TaskFailed):

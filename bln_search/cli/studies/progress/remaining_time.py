@@ -73,7 +73,7 @@ class RemainingTimeEstimator:
         self._epoch_seconds += seconds
         self._update_predicted_end()
 
-    def mark_training_resumed(self, trial: str, epochs: int, done: int) -> None:
+    def count_epochs_of_earlier_attempt(self, trial: str, epochs: int, done: int) -> None:
         """Count the epochs that an earlier attempt finished, without their durations.
 
         Args:

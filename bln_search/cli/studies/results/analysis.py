@@ -22,8 +22,8 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import DocumentFormat, RecordsFormat, errors, print_error, results
 from bln_search.cli.progress_lines import make_progress_line_printer
-from bln_search.cli.sources import FOLLOWED_STATES, open_database_without_service, open_study_source
-from bln_search.cli.studies.results.leaderboard import study_title
+from bln_search.cli.sources import FOLLOWED_STATES, open_database_ignoring_service, open_study_source
+from bln_search.cli.studies.results.leaderboard import format_study_name_and_title
 from bln_search.cli.studies.results.probe_records import print_measured_probes
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.states import StudyState
@@ -48,7 +48,12 @@ def analyze(
     if output_format is DocumentFormat.JSON:
         typer.echo(analysis.model_dump_json(indent=1))
         return
-    _print_analysis(analysis, study_title(study_record), score=study_record.spec.loss_description.text, details=details)
+    _print_analysis(
+        analysis,
+        format_study_name_and_title(study_record),
+        score=study_record.spec.loss_description.text,
+        details=details,
+    )
 
 
 def load_study_and_analysis(
@@ -101,8 +106,8 @@ def probe(
 
     Sizes measure loss and accuracy at other mini-batch sizes; reshuffles measure the dependence on batch composition.
     """
-    from bln_search.execution.device_process import adapt_to_this_process
-    from bln_search.worker.analysis import compute_analysis
+    from bln_search.execution.device_process import use_environment_in_this_process
+    from bln_search.worker.analysis import compute_and_store_analysis
     from bln_search.worker.probe_study import probe_networks_of_study
 
     sizes = _parse_batch_sizes(batch_sizes)
@@ -110,13 +115,13 @@ def probe(
         raise typer.BadParameter("choose what to measure: --batch-sizes 1,25,100 or --reshuffles 5", param_hint="probe")
     settings = load_settings()
     probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
-    with open_database_without_service(database, settings) as ledger:
+    with open_database_ignoring_service(database, settings) as ledger:
         study_record = ledger.studies.get_by_name_or_id(study)
-        environment = adapt_to_this_process(make_execution_environment(settings, data, device))
+        environment = use_environment_in_this_process(make_execution_environment(settings, data, device))
         result_count = probe_networks_of_study(
             ledger, study_record.id, environment, probes, make_progress_line_printer(quiet=quiet)
         )
-        compute_analysis(ledger, study_record.id, None)
+        compute_and_store_analysis(ledger, study_record.id, None)
         if output_format is not RecordsFormat.TABLE:
             print_measured_probes(ledger.probes.list_probes(study_record.id), probes, output_format)
         elif not quiet:

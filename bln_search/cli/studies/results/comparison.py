@@ -9,7 +9,14 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.options import DatabaseOption, EvaluatedSplit, FormatOption, LimitOption, ServerOption, TokenOption
+from bln_search.cli.options import (
+    DatabaseOption,
+    FormatOption,
+    LimitOption,
+    ServerOption,
+    TokenOption,
+    ValidationOrTestSplit,
+)
 from bln_search.cli.output import RecordsFormat, errors, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources import StudySource, open_study_source
@@ -68,7 +75,9 @@ def compare(
     database: DatabaseOption = None,
     server: ServerOption = None,
     token: TokenOption = None,
-    split: Annotated[EvaluatedSplit, typer.Option("--split", help="Split of the losses.")] = EvaluatedSplit.VALIDATION,
+    split: Annotated[
+        ValidationOrTestSplit, typer.Option("--split", help="Split of the losses.")
+    ] = ValidationOrTestSplit.VALIDATION,
     limit: LimitOption = None,
     output_format: FormatOption = RecordsFormat.TABLE,
 ) -> None:

@@ -20,14 +20,14 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import DocumentFormat, print_line
 from bln_search.cli.progress_lines import make_progress_line_printer
-from bln_search.cli.sources import find_service_address, open_database_without_service, open_service_client
+from bln_search.cli.sources import find_service_address, open_database_ignoring_service, open_service_client
 from bln_search.cli.studies.results.exported_rows import (
     ExportedRow,
     RowOptions,
     export_from_database,
     export_from_service,
 )
-from bln_search.core.enums import ArchiveFormat
+from bln_search.core.enums import ArchiveContents
 from bln_search.ranking.row_choice import RECOMMENDED
 from bln_search.settings import load_settings
 
@@ -63,7 +63,9 @@ def export(
     seed: Annotated[
         int | None, typer.Option(metavar="N", help="Seed; by default the one with the lowest validation loss.")
     ] = None,
-    forms: Annotated[ArchiveFormat, typer.Option("--forms", help="Forms of the network to write.")] = ArchiveFormat.ALL,
+    forms: Annotated[
+        ArchiveContents, typer.Option("--forms", help="Forms of the network to write.")
+    ] = ArchiveContents.ALL,
     data: DataOption = None,
     database: DatabaseOption = None,
     server: ServerOption = None,
@@ -83,7 +85,7 @@ def export(
     progress = make_progress_line_printer(quiet=quiet)
     with report_nothing_written_on_interrupt():
         if service is None:
-            with open_database_without_service(database, settings) as ledger:
+            with open_database_ignoring_service(database, settings) as ledger:
                 exported = export_from_database(ledger, settings, study, row, forms, data, output, progress, overwrite)
         elif data is not None:
             raise typer.BadParameter("a worker of the service reads its own data", param_hint="--data")

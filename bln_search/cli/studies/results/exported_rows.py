@@ -13,7 +13,7 @@ import typer
 
 from bln_search.cli.sources import LedgerSource
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ArchiveFormat
+from bln_search.core.enums import ArchiveContents
 from bln_search.core.files.atomic_folder import atomic_folder, check_export_folder_replaceable
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.row_choice import BEST, RECOMMENDED, RowQuery, RowWording, get_matching_row, get_recommended_row
@@ -75,7 +75,7 @@ def export_from_database(
     settings: Settings,
     study: str,
     options: RowOptions,
-    forms: ArchiveFormat,
+    forms: ArchiveContents,
     data: Path | None,
     output: Path,
     progress: Progress,
@@ -83,8 +83,8 @@ def export_from_database(
 ) -> ExportedRow:
     """Export a row with the packages of this machine."""
     study_record = ledger.studies.get_by_name_or_id(study)
-    study_record.check_networks_are_stored()
-    board = ledger.results.rank_study(study_record.id, study_record.spec)
+    study_record.check_has_no_external_results()
+    board = ledger.results.rank_rows_of_study(study_record.id, study_record.spec)
     row = choose_exported_row(ledger, study_record, board, options)
     trial = ledger.export_trials.get_trial_to_export(study_record.id, row.key, options.seed)
     from bln_search.api import export_trained_row
@@ -112,7 +112,7 @@ def export_from_service(
     client: Client,
     study: str,
     options: RowOptions,
-    forms: ArchiveFormat,
+    forms: ArchiveContents,
     output: Path,
     progress: Progress,
     overwrite: bool,  # noqa: FBT001 - an option of the command
@@ -129,7 +129,7 @@ def export_from_service(
         study_id, requested["id"], on_change=lambda export: progress(_format_export_progress(export))
     )
     with atomic_folder(output, check) as staging:
-        client.exports.download_folder(ready, staging)
+        client.exports.download_into_folder(ready, staging)
         description = json.loads((staging / _CONFIGURATION_FILE).read_bytes())
         parity = json.loads((staging / _PARITY_FILE).read_bytes())
     return ExportedRow(ready["name"], description["folded"], parity)

@@ -13,29 +13,29 @@ from bln_search.cli.options import (
     DataOption,
     DeviceOption,
     FormatOption,
-    NamedEstimate,
     QuietOption,
+    SelectablePopulationEstimate,
     StudyArgument,
     WorkersOption,
 )
 from bln_search.cli.output import RecordsFormat, errors
 from bln_search.cli.progress_lines import make_progress_line_printer
-from bln_search.cli.sources import open_database_without_service
+from bln_search.cli.sources import open_database_ignoring_service
 from bln_search.cli.studies.results.layers import print_layer_search_results
-from bln_search.core.enums import LayerScope, LayerSearch
+from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.names import format_count_with_noun
 from bln_search.settings import load_settings
-from bln_search.specs.sections.layer_search import LayersSpec
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.study import StudySpec
 
-_ALGORITHMS = ", ".join(LayerSearch)
+_ALGORITHMS = ", ".join(LayerSearchAlgorithm)
 
 
 def search_layers(
     study: StudyArgument,
     search: Annotated[
-        LayerSearch | None,
+        LayerSearchAlgorithm | None,
         typer.Option("--search", metavar="ALGORITHM", help=f"{_ALGORITHMS}; by default the study's, or exact."),
     ] = None,
     group: Annotated[
@@ -46,7 +46,9 @@ def search_layers(
             help="Layers that share a configuration, as in early=features.*; repeatable.",
         ),
     ] = None,
-    estimate: Annotated[NamedEstimate | None, typer.Option("--estimate", help="Population estimate.")] = None,
+    estimate: Annotated[
+        SelectablePopulationEstimate | None, typer.Option("--estimate", help="Population estimate.")
+    ] = None,
     evaluations: Annotated[
         int | None,
         typer.Option("--evaluations", min=16, max=1_000_000, metavar="N", help="Budget of searches other than exact."),
@@ -65,11 +67,11 @@ def search_layers(
 
     After an interruption the same command resumes and keeps finished networks. `bln-search layers` shows the result.
     """
-    from bln_search.worker.analysis import LayerSearchOutcome, compute_analysis
+    from bln_search.worker.analysis import LayerSearchStatus, compute_and_store_analysis
     from bln_search.worker.layer_search import search_layers_of_study as search_networks
 
     settings = load_settings()
-    with open_database_without_service(database, settings) as ledger:
+    with open_database_ignoring_service(database, settings) as ledger:
         study_record = ledger.studies.get_by_name_or_id(study)
         options = {
             "search": search,
@@ -92,9 +94,9 @@ def search_layers(
                 max_workers=workers,
             )
         except (DataError, ModelError) as error:  # some networks could not be searched
-            compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome(str(error)))
+            compute_and_store_analysis(ledger, study_record.id, None, layer_search=LayerSearchStatus(str(error)))
             raise
-        analysis = compute_analysis(ledger, study_record.id, None, layer_search=LayerSearchOutcome())
+        analysis = compute_and_store_analysis(ledger, study_record.id, None, layer_search=LayerSearchStatus())
     if output_format is not RecordsFormat.TABLE:
         print_layer_search_results(study_record.name, analysis.layers, output_format)
     elif not quiet:
@@ -105,12 +107,12 @@ def search_layers(
         )
 
 
-def _merge_layers_spec_with_options(study: StudySpec, options: dict[str, object]) -> LayersSpec:
+def _merge_layers_spec_with_options(study: StudySpec, options: dict[str, object]) -> LayerSearchSpec:
     """Return the study's section `layers`, overridden by the options."""
-    layers = {**(study.layers or LayersSpec()).model_dump(), **options}
+    layers = {**(study.layers or LayerSearchSpec()).model_dump(), **options}
     try:
         StudySpec.model_validate({**study.model_dump(), "layers": layers})
-        return LayersSpec.model_validate(layers)
+        return LayerSearchSpec.model_validate(layers)
     except ValidationError as error:
         problem = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise typer.BadParameter(problem, param_hint="search-layers") from None

@@ -23,11 +23,11 @@ from bln_search.cli.studies.results.analysis import load_study_and_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.page import blocks
-from bln_search.reports.page.per_layer import layer_effects_table
+from bln_search.reports.page.per_layer import layer_switch_effects_table
 from bln_search.reports.sentences.per_layer import arm_and_point_label, excluded_option_sentences, per_layer_sentences
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.per_layer import best_layer_configurations_table
+from bln_search.reports.terminal.per_layer import best_per_layer_configurations_table
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 
@@ -118,13 +118,13 @@ def _why_layer_results_are_absent(study: StudyRecord, analysis: Analysis, *, is_
 
 def _print_layer_result(result: PerLayerResult, limit: int, title: str) -> None:
     if result.rows or result.uniform:
-        results.print(best_layer_configurations_table(result, limit, title, describe_loss=True))
+        results.print(best_per_layer_configurations_table(result, limit, title, describe_loss=True))
     else:
         print_line(title)
     for line in (*per_layer_sentences(result), *excluded_option_sentences(result)):
         print_line(line)
     if result.effects:
-        effects = layer_effects_table(result)
+        effects = layer_switch_effects_table(result)
         print_line(effects.caption)
         results.print(_page_table_to_terminal_table(effects))
 

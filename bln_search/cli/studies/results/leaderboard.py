@@ -38,11 +38,11 @@ from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import (
-    RowComparisonFields,
+    ComparisonFieldsByRow,
     leaderboard_csv,
     leaderboard_json,
     leaderboard_jsonl,
-    task_fields,
+    loss_and_task_metric_fields,
 )
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
@@ -175,7 +175,7 @@ def _print_leaderboard_table(console: Console, result: _PrintedLeaderboard) -> N
     console.print(
         leaderboard_table(
             result.board,
-            study_title(result.study),
+            format_study_name_and_title(result.study),
             result.limit,
             compared_rows_by_key(result.analysis),
             recommended=None if recommendation is None else recommendation.key,
@@ -193,26 +193,31 @@ def _print_leaderboard_table(console: Console, result: _PrintedLeaderboard) -> N
         console.print(RenderableResultSummary(result.analysis, details=result.details))
 
 
-def study_title(study: StudyRecord) -> str:
+def format_study_name_and_title(study: StudyRecord) -> str:
     """Name, state and title of a study."""
     return f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
 
 
 def _encode_csv(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_csv(board, RowComparisonFields(analysis)).encode()
+    return leaderboard_csv(board, ComparisonFieldsByRow(analysis)).encode()
 
 
 def _encode_json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    header = {"study": study.name, "id": study.id, "state": study.state, **task_fields(study.spec, board)}
-    return (leaderboard_json(board, header, RowComparisonFields(analysis)) + "\n").encode()
+    header = {
+        "study": study.name,
+        "id": study.id,
+        "state": study.state,
+        **loss_and_task_metric_fields(study.spec, board),
+    }
+    return (leaderboard_json(board, header, ComparisonFieldsByRow(analysis)) + "\n").encode()
 
 
 def _encode_jsonl(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, RowComparisonFields(analysis)).encode()
+    return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, ComparisonFieldsByRow(analysis)).encode()
 
 
 def _encode_latex(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_latex(board, study_title(study), analysis).encode()
+    return leaderboard_latex(board, format_study_name_and_title(study), analysis).encode()
 
 
 def _encode_markdown(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
@@ -228,10 +233,10 @@ def _encode_parquet(board: Leaderboard, study: StudyRecord, analysis: Analysis |
         "loss": loss.name,
         "loss_unit": loss.unit,
     }
-    return _load_parquet_writer()(board, metadata, RowComparisonFields(analysis))
+    return _load_parquet_writer()(board, metadata, ComparisonFieldsByRow(analysis))
 
 
-def _load_parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], RowComparisonFields], bytes]:
+def _load_parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], ComparisonFieldsByRow], bytes]:
     """Return the function that writes Parquet. Raises MissingPackageError without pyarrow."""
     try:
         from bln_search.reports.parquet import leaderboard_parquet

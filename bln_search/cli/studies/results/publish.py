@@ -10,16 +10,16 @@ import typer
 
 from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import check_output_path_writable, errors, write_file_atomically, write_to_file_or_stdout
-from bln_search.cli.sources import LedgerSource, StudySource, open_database_without_service, open_study_source
+from bln_search.cli.sources import LedgerSource, StudySource, open_database_ignoring_service, open_study_source
 from bln_search.core.errors import MissingPackageError
-from bln_search.ranking.leaderboard import rank_evaluations
+from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.environment_info import collect_environment_info
 from bln_search.reports.manifest import build_study_manifest, manifest_to_json
 from bln_search.reports.page import StudyReportContext
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord, TrialRecord
-from bln_search.specs.sections.point_labels import format_distinct_points
+from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
 _MAX_CURVES = 60
 _MAX_ARMS = 4
@@ -56,7 +56,7 @@ def write_html_report(
         raise MissingPackageError(error.name, "web") from None
     load_plotly_script()
     check_output_path_writable(output)
-    with open_database_without_service(database, load_settings()) as ledger:
+    with open_database_ignoring_service(database, load_settings()) as ledger:
         context = read_study_report_context(LedgerSource(ledger), ledger.studies.get_by_name_or_id(study))
     content = render_study_report_html(context).encode()
     write_file_atomically(output, content)
@@ -68,11 +68,11 @@ def read_study_report_context(source: LedgerSource, study: StudyRecord) -> Study
     ledger = source.ledger
     trials = source.list_trials(study.id)
     evaluations = ledger.results.list_evaluations_for_ranking(study.id)
-    board = rank_evaluations(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
+    board = build_leaderboard_from_evaluations(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
     best_points = {row.arm: row.point for row in reversed(board.rows)}
     listed_study = ledger.listing.find_study_item(study.id)
     curves = ledger.listing.list_charted_learning_curves(study.id, _MAX_CURVES)
-    point_labels = format_distinct_points(curve.trial.point_json for curve in curves)
+    point_labels = make_label_by_distinct_point(curve.trial.point_json for curve in curves)
     return StudyReportContext(
         study=study,
         evaluations=evaluations,
@@ -82,12 +82,12 @@ def read_study_report_context(source: LedgerSource, study: StudyRecord) -> Study
             TrialLearningCurve(curve.trial.arm, point_labels[curve.trial.point_json], curve.trial.seed, curve.epochs)
             for curve in curves
         ],
-        seconds=ledger.results.read_inference_seconds_by_arm_and_point(study.id) if study.spec.space else {},
+        seconds=ledger.results.read_seconds_per_1000_examples_by_arm_point(study.id) if study.spec.space else {},
         drifts={
             arm: ledger.results.read_layer_drifts_by_seed(study.id, arm, best_points[arm])
             for arm in sorted(best_points)[:_MAX_ARMS]
         },
-        geometries=ledger.results.read_layer_geometries_by_network(study.id)
+        geometries=ledger.results.read_layer_geometries_by_arm_and_point(study.id)
         if study.spec.measures_layer_geometry
         else {},
         notes=listed_study.notes if listed_study else "",

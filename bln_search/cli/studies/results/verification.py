@@ -14,7 +14,7 @@ from bln_search.cli.exit_codes import ExitCode, report_nothing_written_on_interr
 from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
 from bln_search.cli.output import RecordsFormat, errors, print_line
 from bln_search.cli.records import Record, print_records
-from bln_search.cli.sources import open_database_without_service
+from bln_search.cli.sources import open_database_ignoring_service
 from bln_search.core.errors import DataError, LedgerError, ModelError
 from bln_search.core.states import TrialState
 from bln_search.settings import load_settings
@@ -44,7 +44,7 @@ class VerificationVerdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class TrialVerification:
+class TrialReevaluation:
     """Comparison of a trial's new evaluations with the stored ones.
 
     Attributes:
@@ -95,9 +95,9 @@ def verify(
         data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoint_store
     )
     reproductions = []
-    with report_nothing_written_on_interrupt(), open_database_without_service(database, settings) as ledger:
+    with report_nothing_written_on_interrupt(), open_database_ignoring_service(database, settings) as ledger:
         study_record = ledger.studies.get_by_name_or_id(study)
-        study_record.check_networks_are_stored()
+        study_record.check_has_no_external_results()
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:
@@ -116,7 +116,7 @@ def verify(
 
 
 def _print_verification(
-    study: StudyRecord, summary: Summary, reproductions: Sequence[TrialVerification], output_format: RecordsFormat
+    study: StudyRecord, summary: Summary, reproductions: Sequence[TrialReevaluation], output_format: RecordsFormat
 ) -> None:
     """Print the totals after the lines of the trials; JSON is one document of both."""
     records = [_trial_verification_to_record(reproduction) for reproduction in reproductions]
@@ -124,47 +124,47 @@ def _print_verification(
         document = {"study": study.name, "id": study.id, **summary, "trials": records}
         typer.echo(json.dumps(document, indent=1))
     elif output_format is not RecordsFormat.TABLE:
-        print_records(records, (*TrialVerification.__dataclass_fields__, "verdict"), output_format)
+        print_records(records, (*TrialReevaluation.__dataclass_fields__, "verdict"), output_format)
     else:
         print_line(_format_total_line(summary))
 
 
-def _trial_verification_to_record(reproduction: TrialVerification) -> Record:
+def _trial_verification_to_record(reproduction: TrialReevaluation) -> Record:
     return {**asdict(reproduction), "verdict": reproduction.trial_verdict}
 
 
 def _check_data_set_present(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
     """Raise DataError if the data set is missing, once instead of for each trial."""
     from bln_search.execution.environment import load_prepared_data
-    from bln_search.execution.reevaluation import choose_reevaluation_conditions
+    from bln_search.execution.reevaluation import choose_reevaluation_environment
 
     assert trial.checkpoint is not None
-    conditions = choose_reevaluation_conditions(trial.checkpoint)
+    conditions = choose_reevaluation_environment(trial.checkpoint)
     load_prepared_data(trial.spec.data, environment.data, environment.cache, conditions.device)
 
 
 def _reevaluate_and_compare_trial(
     ledger: Ledger, trial: TrialRecord, environment: ExecutionEnvironment
-) -> TrialVerification:
+) -> TrialReevaluation:
     """Evaluate a trial again. Reads the stored evaluations of this trial only, to bound memory."""
-    from bln_search.execution.reevaluation import choose_reevaluation_conditions, compare_evaluations, reevaluate_trial
+    from bln_search.execution.reevaluation import choose_reevaluation_environment, compare_evaluations, reevaluate_trial
 
     assert trial.checkpoint is not None
-    training_environment = choose_reevaluation_conditions(trial.checkpoint)
+    training_environment = choose_reevaluation_environment(trial.checkpoint)
     try:
-        stored = ledger.results.list_evaluations_of_trial(trial.id)
+        stored = ledger.results.list_trial_evaluations_with_outcomes(trial.id)
         if not stored and trial.state is not TrialState.FINISHED:
-            return TrialVerification(trial.spec.label, changed=training_environment.changed)
+            return TrialReevaluation(trial.spec.label, changed=training_environment.changed)
         repeated = reevaluate_trial(trial.spec, trial.checkpoint, environment, training_environment)
     except (DataError, ModelError, LedgerError) as error:
-        return TrialVerification(trial.spec.label, changed=training_environment.changed, problem=str(error))
+        return TrialReevaluation(trial.spec.label, changed=training_environment.changed, problem=str(error))
     comparisons = compare_evaluations(stored, repeated, same_conditions=training_environment.changed is None)
     return _summarize_trial_comparisons(trial.spec.label, comparisons, training_environment.changed)
 
 
 def _summarize_trial_comparisons(
     label: str, comparisons: Sequence[EvaluationComparison], changed: str | None
-) -> TrialVerification:
+) -> TrialReevaluation:
     from bln_search.execution.reevaluation import ReproductionVerdict, find_largest_loss_difference
 
     counts = {
@@ -176,7 +176,7 @@ def _summarize_trial_comparisons(
         key = differing[0].key
         estimate = f" {key.estimate}" if key.estimate else ""
         first = f"{key.configuration}{estimate} at {key.batch_size} on {key.split}: {differing[0].differing_fields}"
-    return TrialVerification(
+    return TrialReevaluation(
         label,
         len(comparisons),
         counts[ReproductionVerdict.IDENTICAL],
@@ -188,7 +188,7 @@ def _summarize_trial_comparisons(
     )
 
 
-def _format_trial_line(reproduction: TrialVerification) -> str:
+def _format_trial_line(reproduction: TrialReevaluation) -> str:
     changed_text = f" ({reproduction.changed})" if reproduction.changed else ""
     if reproduction.problem is not None:
         return f"{reproduction.trial}: not reproduced: {reproduction.problem}{changed_text}"
@@ -204,7 +204,7 @@ def _format_trial_line(reproduction: TrialVerification) -> str:
     )
 
 
-def _sum_trial_verifications(reproductions: Sequence[TrialVerification], without_checkpoint: int) -> Summary:
+def _sum_trial_verifications(reproductions: Sequence[TrialReevaluation], without_checkpoint: int) -> Summary:
     differences = [
         reproduction.largest_difference for reproduction in reproductions if reproduction.largest_difference is not None
     ]

@@ -37,7 +37,7 @@ class InPlaceSegmentOrder:
         self._last_read: dict[fx.Node, int] = {}
         self._last_write: dict[fx.Node, int] = {}
 
-    def earliest_segment(self, node: fx.Node, segment: int) -> int:
+    def place_in_earliest_segment(self, node: fx.Node, segment: int) -> int:
         """Return the earliest segment, at or after `segment`, for a node.
 
         It comes after the writes to its arguments and after the reads of the value that it writes.

@@ -11,10 +11,10 @@ from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.tree.graph.in_place import InPlaceSegmentOrder
-from bln_search.evaluation.tree.graph.tracing import ROOT, NotTraceableError, trace_network
+from bln_search.evaluation.tree.graph.tracing import ROOT, NotTraceableError, trace_to_root_and_graph
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import find_norms
+from bln_search.norms.network.layers import get_norms_by_name
 
 Segment = Callable[..., tuple[Any, ...]]
 """A function from the values that enter the segment to those that later segments need."""
@@ -49,9 +49,9 @@ def split_at_norms(network: nn.Module) -> SegmentedNetwork:
         NotTraceableError: the forward pass cannot be traced, as it branches on values.
         ModelError: the network has several inputs or outputs, or normalizes inside recurrent layers.
     """
-    layers = find_norms(network)
+    layers = get_norms_by_name(network)
     check_no_norms_in_recurrent_layers(network)
-    root, graph = trace_network(network)
+    root, graph = trace_to_root_and_graph(network)
     nodes = [node for node in graph.nodes if node.op != "output"]
     norms = [node for node in nodes if node.op == "call_module" and _called_module_name(node) in layers]
     if not norms:
@@ -159,7 +159,7 @@ class _GraphPartition:
         for node in nodes:
             arguments = node.all_input_nodes
             earliest = segment_of_norm.get(node, max((segment_of[argument] for argument in arguments), default=0))
-            segment_of[node] = order.earliest_segment(node, earliest)
+            segment_of[node] = order.place_in_earliest_segment(node, earliest)
             derived_arguments = [argument for argument in arguments if kinds[argument] is _NodeKind.DERIVED]
             derived[node] = set(derived_arguments).union(*(derived[argument] for argument in derived_arguments))
             sources[node] = (set(arguments) - set(derived_arguments)).union(

@@ -26,7 +26,7 @@ class ShapeValue:
     scales_with_batch: ScalesWithBatch
     examples: int
 
-    def value_for_examples(self, examples: int) -> Any:
+    def value_at_num_examples(self, examples: int) -> Any:
         """Return the value for another number of examples."""
         if isinstance(self.scales_with_batch, bool):
             return self._scale_to_batch(self.value, examples) if self.scales_with_batch else self.value
@@ -79,4 +79,4 @@ def wrap_shape_values(values: Sequence[Any], flags: Sequence[ScalesWithBatch], e
 
 def resolve_shape_values(values: Sequence[Any], examples: int) -> list[Any]:
     """Return the inputs of a segment, with shape values for `examples` examples."""
-    return [value.value_for_examples(examples) if isinstance(value, ShapeValue) else value for value in values]
+    return [value.value_at_num_examples(examples) if isinstance(value, ShapeValue) else value for value in values]

@@ -12,7 +12,7 @@ import torch
 from torch import fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.adapted_network import AdaptedNetwork
+from bln_search.evaluation.adapted_network import NetworkWithCallAdapter
 from bln_search.evaluation.tree.graph.traceable_encoders import use_traceable_encoders
 from bln_search.models.tracing import NormTracer
 
@@ -30,8 +30,8 @@ class SingleInputModule(nn.Module):
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network, self.call = network, nn.Module.__call__
-        if isinstance(network, AdaptedNetwork):
-            self.network, self.call = network.network, network.call_and_select
+        if isinstance(network, NetworkWithCallAdapter):
+            self.network, self.call = network.network, network.call_network_and_select_output
         self.eval()
 
     def forward(self, x: Any) -> Any:
@@ -81,14 +81,14 @@ def _find_proxies(value: Any) -> Iterator[fx.Proxy]:
             yield from _find_proxies(part)
 
 
-def trace_network(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
+def trace_to_root_and_graph(network: nn.Module) -> tuple[SingleInputModule, fx.Graph]:
     """Return a module that calls `network`, and the graph of its forward pass. The network must be in evaluation mode.
 
     Raises:
         ModelError: the network has several inputs.
         NotTraceableError: the forward pass cannot be traced, as it branches on values or sizes.
     """
-    inputs = [] if isinstance(network, AdaptedNetwork) else _list_required_parameters(network)
+    inputs = [] if isinstance(network, NetworkWithCallAdapter) else _list_required_parameters(network)
     if len(inputs) > 1:
         raise ModelError(
             f"this network takes {len(inputs)} inputs: {', '.join(inputs)}: per-layer configurations need a network "

@@ -31,7 +31,7 @@ _PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.a
 
 
 @contextmanager
-def join_or_start_cluster(address: str | None, cpus: int, gpus: int) -> Iterator[Cluster]:
+def use_joined_or_started_cluster(address: str | None, cpus: int, gpus: int) -> Iterator[Cluster]:
     """Join the cluster at `address` and leave it afterwards, or start one on 127.0.0.1 and stop it afterwards.
 
     Args:

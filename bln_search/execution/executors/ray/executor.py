@@ -18,7 +18,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
 from bln_search.execution.executors.ray.actors import keep_first_trial_of_starting_actors, kill_actor
-from bln_search.execution.executors.ray.cluster import join_or_start_cluster
+from bln_search.execution.executors.ray.cluster import use_joined_or_started_cluster
 from bln_search.execution.executors.ray.environment import make_ray_temporary_folder, set_ray_environment_variables
 from bln_search.execution.executors.ray.nodes import Cluster
 from bln_search.execution.executors.ray.tune_parts import (
@@ -91,7 +91,7 @@ class RayExecutor:
         """Join or start the cluster."""
         local_gpus = torch.cuda.device_count() if self.environment.device.startswith("cuda") or self.gpus else 0
         self._cluster = self._stack.enter_context(
-            join_or_start_cluster(self.address, max(num_available_cores(), self.max_workers or 1), local_gpus)
+            use_joined_or_started_cluster(self.address, max(num_available_cores(), self.max_workers or 1), local_gpus)
         )
         try:
             self._check_cluster_capacity(self._cluster)

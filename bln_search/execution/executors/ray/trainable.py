@@ -9,12 +9,12 @@ from dataclasses import replace
 from typing import Any
 
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.base import task_failed_from_error
+from bln_search.execution.executors.base import make_task_failed_message
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
 from bln_search.execution.executors.trial_group import TrialGroup
 from bln_search.execution.gpu_memory import limit_gpu_memory
 from bln_search.execution.messages import TERMINAL_MESSAGES, Message, TaskFailed, TrialTask
-from bln_search.execution.trial import run_trial_task
+from bln_search.execution.trial import iter_epochs_of_trial_task
 
 set_ray_environment_variables()
 
@@ -42,7 +42,7 @@ def _run_together(
             group.add(task)
         group.advance()
         while len(group):
-            group.train_pending_epochs()
+            group.train_fusible_pending_epochs()
             group.advance()
             yield group
 
@@ -111,7 +111,7 @@ class TaskTrainable(tune.Trainable):
         """Start the tasks: one alone, several as one program."""
         if len(self.tasks) == 1:
             (task,) = self.tasks
-            return run_trial_task(task, self.environment, lambda message: self._send(task, message))
+            return iter_epochs_of_trial_task(task, self.environment, lambda message: self._send(task, message))
         return _run_together(self.tasks, self.environment, self._send)
 
     def _send(self, task: TrialTask, message: Message) -> None:
@@ -125,7 +125,7 @@ class TaskTrainable(tune.Trainable):
 
     def _fail_tasks(self, error: Exception) -> None:
         """All tasks that have not ended failed."""
-        failure = task_failed_from_error(error)
+        failure = make_task_failed_message(error)
         if failure.process_unusable:
             self.process_error = error
             return

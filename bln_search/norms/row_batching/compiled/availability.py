@@ -29,13 +29,13 @@ def are_kernels_used() -> bool:
     return are_kernels_installed() and _are_enabled.get()
 
 
-def find_kernel_versions() -> dict[str, str]:
+def list_kernel_package_versions() -> dict[str, str]:
     """Return the version of the package that compiles the kernels, by its name; empty where kernels are not used."""
     return {"numba": version("numba")} if are_kernels_used() else {}
 
 
 @contextmanager
-def disable_kernels() -> Iterator[None]:
+def use_torch_instead_of_kernels() -> Iterator[None]:
     """Compute everything with torch in this context."""
     token = _are_enabled.set(False)
     try:
@@ -65,6 +65,6 @@ def flat_array(tensor: Tensor) -> NDArray[Any]:
     return array
 
 
-def index_array(pairs: tuple[tuple[int, int], ...]) -> NDArray[np.int64]:
+def make_index_pair_array(pairs: tuple[tuple[int, int], ...]) -> NDArray[np.int64]:
     """Return pairs of indices, (pairs, 2)."""
     return np.array(pairs, np.int64).reshape(-1, 2)

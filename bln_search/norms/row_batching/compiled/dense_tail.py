@@ -24,7 +24,7 @@ from bln_search.norms.row_batching.compiled.tile_scores import (
     CLASS_BLOCK,
     TILE_LANES,
     add_scores,
-    centre_tile,
+    compute_centred_tanh_tile,
     fill_exponentials,
     fill_scaled_weights,
     fill_transposed,
@@ -33,7 +33,7 @@ from bln_search.norms.row_batching.compiled.tile_scores import (
 
 
 @compile_kernel
-def sum_scores_of_last_layers(
+def add_scores_of_last_layers(
     batch_terms: Any,
     feature_terms: Any,
     rows: Any,
@@ -104,7 +104,7 @@ def sum_scores_of_last_layers(
             one_hot[targets[position % groups * size + example] * lanes + example] = np.float32(1.0)
         for row in range(len(rows)):
             b, f = rows[row, 0] * units * lanes, rows[row, 1] * units * lanes
-            centre_tile(batch, b, feature, f, valid, size, units, lanes, tile, mean, variance)
+            compute_centred_tanh_tile(batch, b, feature, f, valid, size, units, lanes, tile, mean, variance)
             fill_scaled_weights(
                 all_weights,
                 mean,

@@ -71,7 +71,7 @@ def multiply(
 
 
 @njit(nogil=True, error_model="numpy")
-def centre_tile(
+def compute_centred_tanh_tile(
     batch: Any,
     batch_start: int,
     feature: Any,

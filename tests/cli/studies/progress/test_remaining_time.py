@@ -112,7 +112,7 @@ def test_durations_are_rounded_for_people(seconds, text):
 def test_epochs_before_a_resumption_are_done_and_have_no_duration():
     clock = Clock()
     remaining = RemainingTimeEstimator(1, 1, clock)
-    remaining.mark_training_resumed("0", 10, 6)
+    remaining.count_epochs_of_earlier_attempt("0", 10, 6)
     clock.now = 5.0
     remaining.count_finished_epoch("0", 10, 5.0)
     assert remaining.remaining_seconds == pytest.approx(3 * 5.0)

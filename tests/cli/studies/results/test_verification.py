@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.cli.studies.results.verification import TrialVerification, VerificationVerdict
+from bln_search.cli.studies.results.verification import TrialReevaluation, VerificationVerdict
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ from bln_search.cli.studies.results.verification import TrialVerification, Verif
     ],
 )
 def test_one_difference_or_problem_decides(counts, verdict):
-    assert TrialVerification("bln seed 0", **counts).trial_verdict is verdict
+    assert TrialReevaluation("bln seed 0", **counts).trial_verdict is verdict

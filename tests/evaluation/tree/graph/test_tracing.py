@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search.evaluation.tree.graph.tracing import NotTraceableError, trace_network
+from bln_search.evaluation.tree.graph.tracing import NotTraceableError, trace_to_root_and_graph
 from bln_search.norms import BN
 
 
@@ -35,7 +35,7 @@ class OnSize(nn.Module):
 )
 def test_the_module_that_branches_is_named(kind, wrap, named):
     with pytest.raises(NotTraceableError) as raised:
-        trace_network(wrap(kind).eval())
+        trace_to_root_and_graph(wrap(kind).eval())
     message = str(raised.value)
     assert f"{named.format(kind.__name__)} cannot be traced (TraceError: symbolically traced variables" in message
     assert "torch.where" in message
@@ -47,7 +47,7 @@ def test_a_network_that_branches_itself_is_named():
             return super().forward(x) if x.sum() > 0 else x
 
     with pytest.raises(NotTraceableError, match="its own forward pass cannot be traced"):
-        trace_network(Whole(nn.Linear(6, 6), BN(6)).eval())
+        trace_to_root_and_graph(Whole(nn.Linear(6, 6), BN(6)).eval())
 
 
 def test_where_replaces_a_branch():
@@ -55,6 +55,6 @@ def test_where_replaces_a_branch():
         def forward(self, x):
             return torch.where(x.sum(1, keepdim=True) > 0, x, -x)
 
-    root, graph = trace_network(nn.Sequential(nn.Linear(6, 6), BN(6), Where()).eval())
+    root, graph = trace_to_root_and_graph(nn.Sequential(nn.Linear(6, 6), BN(6), Where()).eval())
     assert any(node.target == "network.1" for node in graph.nodes)
     assert root is not None

@@ -8,8 +8,8 @@ import torch
 from bln_search.norms.row_batching.compiled import availability
 from bln_search.norms.row_batching.compiled.availability import (
     can_kernels_read,
-    disable_kernels,
-    find_kernel_versions,
+    list_kernel_package_versions,
+    use_torch_instead_of_kernels,
 )
 
 
@@ -42,13 +42,13 @@ def test_kernels_read_parameters_where_no_gradient_is_computed(kernels_installed
 
 
 def test_disabled_kernels_are_used_again_after_the_context(kernels_installed):
-    with disable_kernels():
+    with use_torch_instead_of_kernels():
         assert not can_kernels_read(torch.zeros(1))
-        assert find_kernel_versions() == {}
+        assert list_kernel_package_versions() == {}
     assert can_kernels_read(torch.zeros(1))
 
 
 def test_no_kernel_is_used_without_the_extra(monkeypatch):
     monkeypatch.setattr(availability, "are_kernels_installed", lambda: False)
     assert not can_kernels_read(torch.zeros(1))
-    assert find_kernel_versions() == {}
+    assert list_kernel_package_versions() == {}

@@ -12,7 +12,7 @@ import pytest
 
 from bln_search.core.enums import Split
 from bln_search.reports.formatting import format_signed
-from bln_search.worker.analysis import compute_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from docs.hooks import add_anchors
 from service.pages.leaderboard.rows import format_row_key, parse_row_key
 from service.pages.rendering import templates
@@ -137,7 +137,7 @@ def test_any_page_is_linked_and_the_last_one_is_reached(root, board):
 @pytest.fixture
 def analysed(world):
     number = world.complete("analysed", seeds=(0, 1, 2))
-    return number, compute_analysis(world.ledger, number, None)
+    return number, compute_and_store_analysis(world.ledger, number, None)
 
 
 def test_recommended_row_is_above_the_others_whatever_is_filtered(root, analysed):
