@@ -113,7 +113,7 @@ def time_training(trial: TrialSpec, data: PreparedData, environment: ExecutionEn
         task = TrialTask(1, trial, state_file=_STATE)
         training = ResumableTraining(task, network, data, environment, lambda _: None)
         start = time.perf_counter()
-        for _ in training.train_epochs():
+        for _ in training.train_remaining_epochs_announcing_each():
             pass
         seconds = time.perf_counter() - start
         start = time.perf_counter()

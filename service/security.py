@@ -180,7 +180,7 @@ class StudyAccess:
         self.state, self.name = header.state, header.name
 
     @property
-    def is_active(self) -> bool:
+    def is_queued_or_running(self) -> bool:
         """Does the study wait or run, so that it may have new results soon?"""
         return self.state in (StudyState.ACCEPTED, StudyState.RUNNING)
 
@@ -191,7 +191,7 @@ def make_missing_analysis_problem(study: StudyAccess) -> ProblemException:
         detail = "a worker computes the analysis of a complete study: try again in a second"
         return ProblemException(404, "not-analysed", detail, headers={"Retry-After": "1"})
     detail = f"the study is {study.state}, and only a complete study is analyzed"
-    if study.is_active:
+    if study.is_queued_or_running:
         return ProblemException(404, "not-analysed", f"{detail}: try again later", headers={"Retry-After": "10"})
     return ProblemException(404, "no-analysis", f"{detail}: it continues after POST /api/v1/studies/{study.id}/resume")
 

@@ -27,7 +27,7 @@ from bln_search.evaluation.batches import MiniBatch
 from bln_search.norms.network.layers import (
     get_norms_by_name,
     moments_by_estimate_from_training_history,
-    refresh_populations,
+    store_populations_from_moments,
 )
 from bln_search.training.fine_tuning import FineTuningEpoch, FineTuningRun
 
@@ -191,4 +191,4 @@ class _FineTuningCallbacks:
         )
         layers = get_norms_by_name(self.network)
         moments = {**moments_by_estimate_from_training_history(layers), PopulationEstimate.FROZEN: frozen}
-        refresh_populations(layers, moments, self.correction, per_slot=self.per_slot)
+        store_populations_from_moments(layers, moments, self.correction, per_slot=self.per_slot)

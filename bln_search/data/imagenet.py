@@ -53,7 +53,7 @@ class ImageFolders:
         """Names of the folders of the classes, in alphabetical order."""
         return tuple(sorted(path.name for path in (self.root / "train").iterdir() if path.is_dir()))
 
-    def list_files(self, split: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
+    def list_images_and_labels(self, split: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
         """Paths (n,) of the images of `train` or `val`, relative to the root, and their classes (n,).
 
         Raises:
@@ -83,7 +83,7 @@ class ImageFolders:
         """SHA-256 of the names and sizes of all files; their content is not read."""
         digest = hashlib.sha256()
         for split in _SPLITS:
-            for path in self.list_files(split)[0]:
+            for path in self.list_images_and_labels(split)[0]:
                 digest.update(f"{path} {(self.root / path).stat().st_size}\n".encode())
         return digest.hexdigest()
 
@@ -99,8 +99,8 @@ class ImageFolders:
             DataError: the folders of the classes differ, or a class has no image.
         """
         return tuple(
-            f"{self.root / split}: {len(self.list_files(split)[0]):,} images of {len(self.classes):,} classes, "
-            "not compared with published checksums"
+            f"{self.root / split}: {len(self.list_images_and_labels(split)[0]):,} images of "
+            f"{len(self.classes):,} classes, not compared with published checksums"
             for split in _SPLITS
         )
 
@@ -134,8 +134,8 @@ def prepare_image_folders(images: ImageFolders, spec: DataSpec, device: torch.de
     if spec.standardization is Standardization.PIXEL:
         raise DataError(f"{NAME}: the standardization `pixel` needs all images in memory: use `channel` or `none`")
     mean, deviation = _CHANNELS if spec.standardization is Standardization.CHANNEL else _NEUTRAL
-    train_paths, train_labels = images.list_files("train")
-    test_paths, test_labels = images.list_files("val")
+    train_paths, train_labels = images.list_images_and_labels("train")
+    test_paths, test_labels = images.list_images_and_labels("val")
     training, validation = split_training_and_validation_indices(train_labels, spec)
 
     def examples(paths: NDArray[np.str_], labels: NDArray[np.int64]) -> tuple[LazyImages, torch.Tensor]:

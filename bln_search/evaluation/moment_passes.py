@@ -73,7 +73,7 @@ class MomentPasses:
                 break
         self.pass_one_by_one(batches)
 
-    def compute_moments(self, name: str) -> LayerMoments:
+    def compute_moments_of_layer(self, name: str) -> LayerMoments:
         """Return the moments of a layer that a mini-batch reached."""
         return self._average(name, self.accumulators[name])
 

@@ -87,7 +87,7 @@ def evaluate_rows_per_example(
         else:
             scores = iter_plain_scores(evaluator, chain([first], iterator), observer)
         outcomes = _collect_outcomes(scores, progress)
-        return outcomes if comparison is None else [comparison.compare_examples(row) for row in rows]
+        return outcomes if comparison is None else [comparison.pop_outcomes_of_row(row) for row in rows]
 
 
 def _iter_checked_fused_scores(

@@ -77,7 +77,7 @@ def collect_moments_with_frozen_weights(
             "network whose forward pass calls its present layers, not modules that they replaced"
         )
     _warn_if_most_excluded(passes.accumulators[reached[0]])
-    return {name: passes.compute_moments(name) for name in reached}
+    return {name: passes.compute_moments_of_layer(name) for name in reached}
 
 
 def _warn_if_most_excluded(accumulator: MomentAccumulator) -> None:

@@ -31,9 +31,9 @@ class ContrastiveSplitScorer:
         if self._observe is not None:
             self._observe(row, outputs, targets)
 
-    def compare_examples(self, row: InferenceRow) -> ExampleOutcomes:
+    def pop_outcomes_of_row(self, row: InferenceRow) -> ExampleOutcomes:
         """Return the loss of each example of the split in a row, whose outputs are then forgotten."""
         outputs, targets = torch.cat(self._outputs.pop(row)), torch.cat(self._targets.pop(row))
-        losses, correct = self._score.compare_examples(outputs, targets)
+        losses, correct = self._score.score_examples_together(outputs, targets)
         values = losses if losses.dtype == torch.float64 else losses.float()
         return ExampleOutcomes(values.cpu().numpy(), correct.cpu().numpy())

@@ -52,7 +52,7 @@ class LoadedNetwork:
         """The task that the network is trained for."""
         return make_task(self.trial.resolved_task)
 
-    def make_metrics(self) -> dict[str, StreamingMetric]:
+    def make_task_metrics(self) -> dict[str, StreamingMetric]:
         """Return new objects for the metrics of the task, by name."""
         scale = DimensionsAndTargetDeviation(find_single_input_size(self.data.input_shape), self.data.target_deviation)
         return make_metrics(self.trial.resolved_task, scale)

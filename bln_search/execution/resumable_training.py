@@ -74,7 +74,7 @@ class ResumableTraining:
         peaks = (self._earlier_peak_memory, read_peak_memory(self.environment.peak_memory_device))
         return max((peak for peak in peaks if peak is not None), default=None)
 
-    def train_epochs(self) -> Generator[EpochToTrain | EpochRecord, None, None]:
+    def train_remaining_epochs_announcing_each(self) -> Generator[EpochToTrain | EpochRecord, None, None]:
         """Train and yield before each epoch that is not trained yet, and its record after it.
 
         The state after an epoch is saved when the caller continues: an epoch in a saved state was reported, and the

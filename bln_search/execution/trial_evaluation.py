@@ -77,7 +77,7 @@ def _evaluate_split_with_metrics(
     """Evaluate a split under every planned row, with the metrics of the task."""
     inputs, targets = examples
     rows = loaded.planned_inference_rows
-    metrics = {name: Metric(metric) for name, metric in loaded.make_metrics().items()}
+    metrics = {name: Metric(metric) for name, metric in loaded.make_task_metrics().items()}
     recorder = SplitMetricRecorder(metrics, len(rows), len(inputs), memory_limit)
     evaluations = evaluate_split(
         loaded.network,

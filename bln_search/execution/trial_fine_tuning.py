@@ -20,7 +20,7 @@ from bln_search.norms.network.layers import (
     compute_populations_of_layers,
     get_norms_by_name,
     moments_by_estimate_from_training_history,
-    refresh_populations,
+    store_populations_from_moments,
 )
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.specs.sections.fine_tune import FineTuneSpec
@@ -75,7 +75,7 @@ def fine_tune_network_in_place(
     """
     tuner = _FineTuningAdapter(trial, network, moments, data)
     frozen = tuner.collect_moments()
-    before = tuner.best_row(frozen, spec.configuration)
+    before = tuner.evaluate_best_row(frozen, spec.configuration)
     tuner.configure_layers(before.key.configuration, frozen)
     training = trial.training.model_copy(
         update={"learning_rate": trial.training.learning_rate * spec.learning_rate_factor}
@@ -83,18 +83,20 @@ def fine_tune_network_in_place(
     tuning = FineTuningRun(
         network,
         tuner.training_batches,
-        tuner.mean_loss,
+        tuner.mean_loss_of_mini_batch,
         make_optimizer(network, training),
         epochs=spec.epochs,
         refresh=spec.refresh,
-        estimate=lambda: tuner.refresh_populations(tuner.collect_moments()),
+        estimate=lambda: tuner.store_populations_from_moments(tuner.collect_moments()),
     )
     for _ in tuning.train_epochs():
         pass
-    after = tuner.best_row(tuner.collect_moments(), before.key.configuration)
+    after = tuner.evaluate_best_row(tuner.collect_moments(), before.key.configuration)
     assert before.loss is not None
     assert after.loss is not None
-    return TrialFineTuningResult(before.key.configuration, before.loss, after.loss, tuner.memory, tuning.diverged)
+    return TrialFineTuningResult(
+        before.key.configuration, before.loss, after.loss, tuner.mbn_memory_moments, tuning.diverged
+    )
 
 
 class _FineTuningAdapter:
@@ -113,7 +115,7 @@ class _FineTuningAdapter:
         self._kept_memory: MomentsByEstimate | None = _memory_moments_of(moments)
 
     @property
-    def memory(self) -> MomentsByEstimate:
+    def mbn_memory_moments(self) -> MomentsByEstimate:
         """The memory of MBN: that of the kept epoch before the first step, then that of the layers."""
         if self._kept_memory is not None:
             return self._kept_memory
@@ -124,7 +126,7 @@ class _FineTuningAdapter:
         inputs, targets = self.data.splits[Split.TRAIN]
         yield from iter_complete_mini_batches(inputs, targets, self.trial.training.batch_size)
 
-    def mean_loss(self, batch: MiniBatch) -> Tensor:
+    def mean_loss_of_mini_batch(self, batch: MiniBatch) -> Tensor:
         """The mean loss of a mini-batch."""
         inputs, targets = batch
         self._kept_memory = None
@@ -135,9 +137,9 @@ class _FineTuningAdapter:
         frozen = collect_moments_with_frozen_weights(
             self.network, (inputs for inputs, _ in self.training_batches()), several_at_once=True
         )
-        return {**self.memory, PopulationEstimate.FROZEN: frozen}
+        return {**self.mbn_memory_moments, PopulationEstimate.FROZEN: frozen}
 
-    def best_row(self, moments: MomentsByEstimate, only: InferenceConfiguration | None) -> Evaluation:
+    def evaluate_best_row(self, moments: MomentsByEstimate, only: InferenceConfiguration | None) -> Evaluation:
         """The row of lowest validation loss, among those with moments; that of one configuration if it is given."""
         evaluation = self.trial.evaluation
         rows = [
@@ -166,12 +168,12 @@ class _FineTuningAdapter:
         """Configure the layers, with the population values of these moments."""
         for layer in self.layers.values():
             layer.configuration = configuration.restricted_to_statistics_of(layer.method)
-        self.refresh_populations(moments)
+        self.store_populations_from_moments(moments)
 
-    def refresh_populations(self, moments: MomentsByEstimate) -> None:
+    def store_populations_from_moments(self, moments: MomentsByEstimate) -> None:
         """Give the layers the population values of these moments."""
         evaluation = self.trial.evaluation
-        refresh_populations(self.layers, moments, evaluation.correction, per_slot=evaluation.per_slot)
+        store_populations_from_moments(self.layers, moments, evaluation.correction, per_slot=evaluation.per_slot)
 
 
 def _memory_moments_of(moments: MomentsByEstimate) -> MomentsByEstimate:

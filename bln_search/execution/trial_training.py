@@ -128,7 +128,7 @@ def _train_and_report_epochs(
 ) -> Generator[EpochToTrain | EpochRecord, None, None]:
     """Train epochs, write snapshots, measure the geometry and send messages, as the trial asks for."""
     trial, run, environment, send = training.task.trial, training.run, training.environment, training.send
-    for record in training.train_epochs():
+    for record in training.train_remaining_epochs_announcing_each():
         if isinstance(record, EpochToTrain):
             yield record
             continue

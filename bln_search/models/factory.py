@@ -35,7 +35,7 @@ from bln_search.models.residual import ResNet
 from bln_search.models.skip_thoughts import SkipThoughts
 from bln_search.norms.network.unit_positions import expand_unit_parameters_to_inputs
 
-NormFactory = Callable[[int], nn.Module]
+NormLayerConstructor = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
 
 MODELS: Mapping[str, Callable[..., nn.Module]] = {
@@ -65,7 +65,7 @@ def build_model(
     name: str,
     input_shape: InputShape,
     classes: int,
-    norm: NormFactory,
+    norm: NormLayerConstructor,
     *,
     seed: int,
     options: Mapping[str, Any] | None = None,
@@ -116,7 +116,7 @@ def _check_number_of_inputs(name: str, input_shape: InputShape) -> None:
 
 
 def _make_network(
-    name: str, input_shape: InputShape, classes: int, norm: NormFactory, options: Mapping[str, Any]
+    name: str, input_shape: InputShape, classes: int, norm: NormLayerConstructor, options: Mapping[str, Any]
 ) -> nn.Module:
     """Call the factory of a model.
 

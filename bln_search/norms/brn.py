@@ -14,7 +14,7 @@ from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms.formula_variant import BN_VARIANTS
-from bln_search.norms.fused.terms import NO_HISTORY, History, HistoryTerm
+from bln_search.norms.fused.terms import NO_HISTORY, HistoryKind, HistoryTerm
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.normalization import Normalization, NormalizationOptions
 from bln_search.norms.statistics import StatisticMoments
@@ -89,7 +89,7 @@ class BRN(Normalization):
         if self.moving is None:
             return NO_HISTORY
         values = self.moving[::2].flatten(1) / self._sum_of_average_weights()
-        return HistoryTerm(History.AVERAGES, values, r_max=self.r_max, d_max=self.d_max)
+        return HistoryTerm(HistoryKind.AVERAGES, values, r_max=self.r_max, d_max=self.d_max)
 
     def update_history(self, mean: Tensor, deviation: Tensor, variance: Tensor, values_per_batch: int) -> None:
         """Update the moving averages of μ, (μ − E[μ])² around the current average, σ and σ² with a mini-batch."""

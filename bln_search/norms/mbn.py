@@ -15,7 +15,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.method import Method, Statistic, StatisticSource
 from bln_search.norms.extra_state import float_from_bits, float_to_bits
 from bln_search.norms.formula_variant import BN_VARIANTS
-from bln_search.norms.fused.terms import NO_HISTORY, History, HistoryTerm
+from bln_search.norms.fused.terms import NO_HISTORY, HistoryKind, HistoryTerm
 from bln_search.norms.mixture import MemoryMeanAndWeight, StoredAndMiniBatchMixture
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.normalization import Normalization, NormalizationOptions
@@ -118,7 +118,7 @@ class MBN(Normalization):
         if share == 0:
             return NO_HISTORY
         values = torch.stack([value.flatten() for value in self._cached_memory_mean_and_variance()])
-        return HistoryTerm(History.MEMORY, values, share, self.between_variance)
+        return HistoryTerm(HistoryKind.MEMORY, values, share, self.between_variance)
 
     def update_history(
         self,

@@ -230,7 +230,7 @@ _L = TypeVar("_L", bound=SupportsMomentAccumulators)
 
 
 @contextmanager
-def collect_moments(
+def use_new_moment_accumulators(
     layers: Iterable[_L], decay: float | None = None, *, in_evaluation: bool = False
 ) -> Iterator[dict[_L, MomentAccumulator]]:
     """Within this context, each layer accumulates the statistics of its training steps.

@@ -159,7 +159,7 @@ class HeldOutDifferenceToUniform(StoredAnalysisModel):
     networks: int
 
     @property
-    def is_better(self) -> bool:
+    def is_significantly_better(self) -> bool:
         """Whether per-layer configurations are significantly better (5 %)."""
         return self.p < ALPHA and self.mean < 0
 

@@ -62,7 +62,7 @@ class MetricColumn:
         return label_of_metric(self.metric) if self.is_of_task else self.metric
 
     @property
-    def legend(self) -> str:
+    def task_metric_legend(self) -> str:
         """What a metric of the task is; empty for other metrics, and for a metric of a plugin."""
         description = find_built_in_metric(self.metric) if self.is_of_task else None
         return "" if description is None else description.legend
@@ -79,14 +79,14 @@ class MetricColumn:
         return self.name if self.condition else self.name[0].upper() + self.name[1:]
 
     @property
-    def unit(self) -> str:
+    def unit_suffix(self) -> str:
         """Per cent of accuracies, with a space before; empty for losses."""
         return " %" if self.metric == "accuracy" else ""
 
     @property
     def heading(self) -> str:
         """The name with the unit."""
-        return self.name + self.unit
+        return self.name + self.unit_suffix
 
     def value_of_row(self, row: LeaderboardRow) -> MeanStd | None:
         """The value of a row; None where the row was not measured."""
@@ -130,7 +130,7 @@ def list_task_metric_splits_and_names(board: Leaderboard) -> list[tuple[Split, s
 def list_task_metric_legends(board: Leaderboard) -> list[str]:
     """What the metrics of the task are."""
     columns = (MetricColumn(board.ranked_on, metric) for metric in board.task_metric_names)
-    return [column.legend for column in columns if column.legend]
+    return [column.task_metric_legend for column in columns if column.task_metric_legend]
 
 
 def list_optional_headings_and_attributes(rows: Sequence[LeaderboardRow]) -> list[tuple[str, str]]:

@@ -7,8 +7,8 @@ from datetime import datetime
 from sqlalchemy import Engine
 
 from bln_search.storage.backups import BackupRepository
-from bln_search.storage.checkpoints.freeable_files import PrunableFilesRepository
 from bln_search.storage.checkpoints.garbage import GarbageCollector
+from bln_search.storage.checkpoints.prunable_files import PrunableFilesRepository
 from bln_search.storage.checkpoints.repository import CheckpointRepository
 from bln_search.storage.clock import Clock
 from bln_search.storage.database import Database
@@ -56,7 +56,7 @@ class Ledger:
         checkpoints: Trained networks.
         training_states: Files of unfinished trainings, from which the next attempts resume.
         garbage: Checkpoint files that no study needs.
-        freeable_files: Networks of complete studies that can be deleted to free disk space.
+        prunable_files: Networks of complete studies that can be deleted to free disk space.
         exports: Exports of trained networks that people request.
         export_jobs: The same exports as jobs of workers.
         export_trials: The trial whose network the export of a row contains.
@@ -83,7 +83,7 @@ class Ledger:
         self.checkpoints = CheckpointRepository(self.database)
         self.training_states = TrainingStateRepository(self.database)
         self.garbage = GarbageCollector(self.database)
-        self.freeable_files = PrunableFilesRepository(self.database)
+        self.prunable_files = PrunableFilesRepository(self.database)
         self.exports = ExportRepository(self.database)
         self.export_jobs = ExportJobQueue(self.database)
         self.export_trials = ExportTrialFinder(self.database)

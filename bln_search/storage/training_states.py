@@ -29,7 +29,7 @@ class TrainingStateRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def list_files(self, study_id: int) -> list[str]:
+    def list_possible_files(self, study_id: int) -> list[str]:
         """The files that attempts at unfinished trials of a study may have written; they need not exist."""
         with self.database.read_session() as session:
             return list_possible_training_state_files(session, TrialRow.study_id == study_id)
@@ -37,7 +37,7 @@ class TrainingStateRepository:
     def remove_files_of_study(self, study_id: int, store: CheckpointStore) -> None:
         """Remove the files of a study. An error of the store is logged; `checkpoints clean` removes them later."""
         try:
-            for file in self.list_files(study_id):
+            for file in self.list_possible_files(study_id):
                 store.delete(file)
         except (OSError, CheckpointStoreError) as error:
             _log.warning("study %d: saved trainings are not removed: %s", study_id, error)

@@ -7,7 +7,7 @@ from torch import Tensor
 from bln_search.core.errors import DataError
 
 
-def negative_log_likelihood(outputs: Tensor, _targets: Tensor) -> tuple[Tensor, Tensor]:
+def score_density_outputs(outputs: Tensor, _targets: Tensor) -> tuple[Tensor, Tensor]:
     """Return the negative log-likelihoods that a network gives, in nats, and False for every example.
 
     Args:

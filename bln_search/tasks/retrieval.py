@@ -41,7 +41,7 @@ _SIMILARITIES: Mapping[Similarity, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-class Comparison(NamedTuple):
+class SimilarityChunk(NamedTuple):
     """Some examples compared with all.
 
     Attributes:
@@ -81,7 +81,7 @@ class RetrievalScore(ContrastiveScore):
         distances = -_SIMILARITIES[self.similarity](first, second)
         return distances, torch.zeros_like(distances, dtype=torch.bool)
 
-    def compare_examples(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def score_examples_together(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the loss of each example, (n,), and False.
 
         Args:
@@ -97,25 +97,25 @@ class RetrievalScore(ContrastiveScore):
 
     def iter_similarities_in_both_directions(
         self, outputs: Tensor, targets: Tensor
-    ) -> tuple[Iterator[Comparison], Iterator[Comparison]]:
+    ) -> tuple[Iterator[SimilarityChunk], Iterator[SimilarityChunk]]:
         """Return comparisons of the first embeddings with all second ones, and the other way round, by chunks."""
         first, second = unpack_embedding_pairs(outputs, targets)
         similarity = _SIMILARITIES[self.similarity]
         own = similarity(first, second).unsqueeze(1)
         size = max(1, _LARGEST_CHUNK // (len(first) * first.shape[1]))
 
-        def compare(similarities: Callable[[slice], Tensor]) -> Iterator[Comparison]:
+        def compare(similarities: Callable[[slice], Tensor]) -> Iterator[SimilarityChunk]:
             for start in range(0, len(first), size):
                 rows = slice(start, start + size)
                 is_other = targets[rows].unsqueeze(1) != targets.unsqueeze(0)
-                yield Comparison(similarities(rows), own[rows], is_other)
+                yield SimilarityChunk(similarities(rows), own[rows], is_other)
 
         return (
             compare(lambda rows: similarity(first[rows].unsqueeze(1), second)),
             compare(lambda rows: similarity(first, second[rows].unsqueeze(1))),
         )
 
-    def _sum_hinges(self, comparison: Comparison) -> Tensor:
+    def _sum_hinges(self, comparison: SimilarityChunk) -> Tensor:
         hinges = (self.margin - comparison.own + comparison.similarities).clamp_min(0)
         return torch.where(comparison.is_other, hinges, 0).sum(1)
 
@@ -176,7 +176,7 @@ def unpack_embedding_pairs(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Te
     return outputs[:, 0], outputs[:, 1]
 
 
-def _ranks(comparison: Comparison) -> Tensor:
+def _ranks(comparison: SimilarityChunk) -> Tensor:
     """Return the rank of each example, (n,) float64; NaN where a similarity is."""
     similarities, is_other = comparison.similarities, comparison.is_other
     best = similarities.masked_fill(is_other, -torch.inf).amax(1, keepdim=True)

@@ -22,5 +22,5 @@ class ContrastiveScore(ABC):
         """Return a number of each example, (n,), and correctness, (n,), from the outputs for this example alone."""
 
     @abstractmethod
-    def compare_examples(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def score_examples_together(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return losses and correctness (n,) of all examples of a mini-batch or a split."""

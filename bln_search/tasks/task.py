@@ -12,7 +12,7 @@ from bln_search.core.task_plugin import load_task_plugin
 from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
-from bln_search.tasks.density import negative_log_likelihood
+from bln_search.tasks.density import score_density_outputs
 from bln_search.tasks.elementwise import absolute_errors, squared_errors
 from bln_search.tasks.labels import multi_label_cross_entropy_and_correctness, score_token_outputs
 from bln_search.tasks.plugin import load_plugin_score
@@ -87,7 +87,7 @@ class ContrastiveTask(Task):
     def sum_of_losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Return the sum of the losses of examples that are compared with each other."""
         assert isinstance(self.score, ContrastiveScore)
-        return self.score.compare_examples(outputs, targets)[0].sum()
+        return self.score.score_examples_together(outputs, targets)[0].sum()
 
 
 def make_task(spec: TaskSpec) -> Task:
@@ -122,7 +122,7 @@ _SCORES: Mapping[TaskName, Score] = {
     TaskName.MULTI_LABEL: multi_label_cross_entropy_and_correctness,
     TaskName.TOKEN_CLASSIFICATION: score_token_outputs,
     TaskName.LANGUAGE_MODEL: score_token_outputs,
-    TaskName.DENSITY: negative_log_likelihood,
+    TaskName.DENSITY: score_density_outputs,
 }
 
 _REGRESSION_SCORES: Mapping[RegressionLoss, Score] = {

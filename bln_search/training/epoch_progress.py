@@ -39,7 +39,9 @@ class EpochProgress:
         """The first step begins now, or the first one after an interruption."""
         self._started_at = time.perf_counter()
 
-    def end_epoch(self, steps: int, total_loss: Tensor, num_correct: Tensor, seconds: float) -> None:
+    def record_epoch_trained_elsewhere(
+        self, steps: int, total_loss: Tensor, num_correct: Tensor, seconds: float
+    ) -> None:
         """All steps were made elsewhere: see `StackedTraining`.
 
         Args:

@@ -110,7 +110,7 @@ class _SparseParameterState:
         return counters | tables | {"active_rows": self.active_rows} | buffers
 
     @staticmethod
-    def restore(parameter: Tensor, tensors: Mapping[str, Tensor]) -> _SparseParameterState:
+    def from_state_tensors(parameter: Tensor, tensors: Mapping[str, Tensor]) -> _SparseParameterState:
         """Return the state of `parameter` that `state_tensors` returned."""
         state = _SparseParameterState.before_first_step(parameter)
         state.num_steps = int(tensors["num_steps"])
@@ -179,7 +179,7 @@ class SparseRowAdam(torch.optim.Adam):
         super().load_state_dict({name: value for name, value in state_dict.items() if name != "tables"})
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
         self._tables = {
-            parameters[index]: _SparseParameterState.restore(parameters[index].detach(), tensors)
+            parameters[index]: _SparseParameterState.from_state_tensors(parameters[index].detach(), tensors)
             for index, tensors in state_dict["tables"].items()
         }
 

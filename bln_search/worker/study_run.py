@@ -111,11 +111,11 @@ def run_study(
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
             run.write_messages_and_release_attempts(is_aborted=True)
-            ledger.studies.finish_run(study_id, exhausted=run.is_exhausted, runner=run.worker)
+            ledger.studies.finish_run(study_id, exhausted=run.has_no_further_points, runner=run.worker)
         raise
     finally:
         run.close_samplers()
-    state = ledger.studies.finish_run(study_id, exhausted=run.is_exhausted, runner=run.worker)
+    state = ledger.studies.finish_run(study_id, exhausted=run.has_no_further_points, runner=run.worker)
     if state is StudyState.CANCELLED and checkpoints is not None:
         ledger.training_states.remove_files_of_study(study_id, checkpoints)
     if run.stop_requested and state is not StudyState.COMPLETE:
@@ -207,7 +207,7 @@ class _StudyRun:
         return trials
 
     @property
-    def is_exhausted(self) -> bool:
+    def has_no_further_points(self) -> bool:
         """Whether no further point will be added."""
         if self.points is None or self.best_points is None:
             return False

@@ -20,7 +20,7 @@ class AnalysisCache:
         self._lock = Lock()
         self._entries: LRUCache[tuple[int, str], Analysis] = LRUCache(_CAPACITY)
 
-    def find_analysis(self, study_id: int) -> Analysis | None:
+    def find_or_load_current_analysis(self, study_id: int) -> Analysis | None:
         """Return the analysis of the study's present results; None if there is none yet."""
         made_at = self._repository.find_current_analysis_time(study_id)
         if made_at is None:

@@ -146,7 +146,7 @@ class LimitedConnection(HttpToolsProtocol):
         self._refuse_request(self._problem or ProblemException(400, "not-http", msg))
 
     @property
-    def is_idle(self) -> bool:
+    def has_no_pending_response(self) -> bool:
         """Is there no complete request that waits for its response?"""
         return not self._is_answering and not self.transport.is_closing()
 
@@ -175,7 +175,7 @@ class LimitedConnection(HttpToolsProtocol):
     def _close_longest_idle(self) -> bool:
         """Close the connection that is idle longest. Returns False if none is idle."""
         others = [other for other in self.connections if isinstance(other, LimitedConnection) and other is not self]
-        idle = [other for other in others if other.is_idle]
+        idle = [other for other in others if other.has_no_pending_response]
         if not idle:
             return False
         min(idle, key=lambda other: other.last_activity_at).close_or_refuse_with_408()

@@ -148,13 +148,13 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
     SEARCH: {
         "importance": ChartEntry(
             "Parameter importance",
-            lambda query: parameter_importance_chart(query.search_point_results, query.measure),
+            lambda query: parameter_importance_chart(query.search_point_results, query.point_comparison_measure),
             "this needs a study with a space, and eight of its points measured",
             has_data=lambda query: has_enough_measured_points(query, 8),
         ),
         "points": ChartEntry(
             "Points of the search",
-            lambda query: parallel_coordinates_chart(query.search_point_results, query.measure),
+            lambda query: parallel_coordinates_chart(query.search_point_results, query.point_comparison_measure),
             "this needs a study with a space, and two of its points measured",
             has_data=lambda query: has_enough_measured_points(query, 2),
         ),
@@ -164,7 +164,9 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
                 loss_and_time_pareto_chart(query.search_point_results) if has_enough_measured_points(query, 2) else None
             ),
             "this needs a search with `objectives: [loss, inference_seconds]`",
-            has_data=lambda query: has_enough_measured_points(query, 2) and bool(query.inference_seconds),
+            has_data=lambda query: (
+                has_enough_measured_points(query, 2) and bool(query.inference_seconds_by_arm_and_point)
+            ),
         ),
     },
     LAYERS: {

@@ -36,7 +36,7 @@ class StudyChartQuery:
     def board(self) -> CachedLeaderboard:
         """The leaderboard of the study; computed only for a chart that needs it."""
         return self.context.leaderboards.get_or_compute(
-            self.study.id, self.study.results, allow_stale=self.study.is_active
+            self.study.id, self.study.results, allow_stale=self.study.is_queued_or_running
         )
 
     @cached_property
@@ -80,7 +80,7 @@ class StudyChartQuery:
     @property
     def analysis(self) -> Analysis | None:
         """The analysis of the study's results; None if there is none yet."""
-        return self.context.analyses.find_analysis(self.study.id)
+        return self.context.analyses.find_or_load_current_analysis(self.study.id)
 
     def list_selectable_setting_labels(self) -> list[str]:
         """Return the labels of the evaluation settings."""
@@ -93,15 +93,15 @@ class StudyChartQuery:
             return search_point_results_from_trials(
                 self.context.ledger.trials.list_trials(self.study.id), self.board.spec
             )
-        return search_point_results_from_rows(self.board.losses[self.split], self.inference_seconds)
+        return search_point_results_from_rows(self.board.losses[self.split], self.inference_seconds_by_arm_and_point)
 
     @property
-    def measure(self) -> str:
+    def point_comparison_measure(self) -> str:
         """What points are compared by."""
         return search_measure_name(self.board.spec)
 
     @cached_property
-    def inference_seconds(self) -> dict[tuple[str, str], float]:
+    def inference_seconds_by_arm_and_point(self) -> dict[tuple[str, str], float]:
         """Inference time of 1,000 examples by arm and point; empty for a study without."""
         search = self.board.spec.search
         if search is None or search.then_train or Objective.INFERENCE_SECONDS not in search.objectives:

@@ -28,7 +28,8 @@ def get_leaderboards_of_studies(context: AppContext, reader: Bearer, study_ids: 
         raise ProblemException(422, "invalid", "name the studies to compare, for example ?study=1&study=2")
     studies = [StudyAccess(study_id, context, reader) for study_id in study_ids]
     boards = (
-        context.leaderboards.get_or_compute(study.id, study.results, allow_stale=study.is_active) for study in studies
+        context.leaderboards.get_or_compute(study.id, study.results, allow_stale=study.is_queued_or_running)
+        for study in studies
     )
     return [
         replace(board, spec=board.spec.model_copy(update={"name": study.name}))

@@ -49,7 +49,7 @@ def configuration_page(
         selected = InferenceConfiguration(code)
     except ValueError as error:
         raise ProblemException(404, "not-found", str(error)) from None
-    board = context.leaderboards.get_or_compute(study.id, study.results, allow_stale=study.is_active)
+    board = context.leaderboards.get_or_compute(study.id, study.results, allow_stale=study.is_queued_or_running)
     rows = [row for row in board.leaderboard.rows if row.configuration == selected]
     matching = [
         row
@@ -64,7 +64,7 @@ def configuration_page(
             404, "not-found", f"study {study.id} has no row with the configuration {code} and these values"
         )
     first = matching[0]
-    groups = compared_rows_by_key(context.analyses.find_analysis(study.id))
+    groups = compared_rows_by_key(context.analyses.find_or_load_current_analysis(study.id))
     others = [make_row_with_confidence_intervals(row, board, groups) for row in rows if row is not first][
         :_MAX_OTHER_ROWS
     ]

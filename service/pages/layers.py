@@ -75,7 +75,7 @@ def _draw_layer_switch_effects(study: StudyAccess, context: AppContext, index: i
 
 def _get_layer_results(study: StudyAccess, context: AppContext) -> tuple[PerLayerResult, ...]:
     """Return the results of the per-layer search. Raises ProblemException (404) if there are none."""
-    analysis = context.analyses.find_analysis(study.id)
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
     if analysis is None or not analysis.layers:
         raise ProblemException(404, "no-layers", "there is no per-layer search of this study yet")
     return analysis.layers

@@ -24,7 +24,7 @@ _COOKIE_SECONDS = 2 * MAX_DAYS * 86_400
 def share_links_page(request: Request, study: WritableStudy, context: ContextDep) -> HTMLResponse:
     """The share links of a study, and a form for a new one."""
     now = datetime.now(UTC)
-    analysis = context.analyses.find_analysis(study.id)
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
     links = context.ledger.share_links.list_links(study.id)
     return render_page_response(
         request,

@@ -107,7 +107,7 @@ def recommendations_fragment(
         board = (
             context.leaderboards.get_or_compute(item.id, item.results, allow_stale=is_running) if item.results else None
         )
-        analysis = context.analyses.find_analysis(item.id) if board else None
+        analysis = context.analyses.find_or_load_current_analysis(item.id) if board else None
         answer = _make_listed_recommendation(item.id, board, analysis)
         is_later = item.state == StudyState.COMPLETE and answer.row is not None and analysis is None
         rows.append(replace(answer, later=is_later))

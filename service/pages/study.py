@@ -42,7 +42,7 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
     listed = context.ledger.listing.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    analysis = context.analyses.find_analysis(study.id)
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
     only_cached = listed.results > _MAX_RESULTS_BEFORE_PAGE
     board = _find_leaderboard(context, study, listed.results, only_cached=only_cached)
     later = only_cached and (board is None or board.results != listed.results)
@@ -69,7 +69,7 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
 def top_rows_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present first rows of the leaderboard."""
     board = _find_leaderboard(context, study, study.results)
-    values = leading_rows_variables(board, context.analyses.find_analysis(study.id))
+    values = leading_rows_variables(board, context.analyses.find_or_load_current_analysis(study.id))
     return render_fragment_response("parts/leading.html", study={"id": study.id, "state": study.state}, **values)
 
 
@@ -77,7 +77,7 @@ def top_rows_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse
 def recommendation_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The recommended configuration."""
     board = _find_leaderboard(context, study, study.results)
-    values = recommendation_variables(board, context.analyses.find_analysis(study.id), study.state)
+    values = recommendation_variables(board, context.analyses.find_or_load_current_analysis(study.id), study.state)
     return render_fragment_response(
         "parts/answer.html",
         study={"id": study.id, "state": study.state},
@@ -109,7 +109,7 @@ def _find_leaderboard(
         return None
     if only_cached:
         return context.leaderboards.find_of_any_age(study.id)
-    return context.leaderboards.get_or_compute(study.id, results, allow_stale=study.is_active)
+    return context.leaderboards.get_or_compute(study.id, results, allow_stale=study.is_queued_or_running)
 
 
 def leading_rows_variables(

@@ -92,7 +92,7 @@ def download_trial_curve_csv(study: ReadableStudy, context: ContextDep, trial_id
 
 def _study_page_variables(context: AppContext, study: StudyAccess) -> dict[str, Any]:
     """Return the template variables of the study."""
-    analysis = context.analyses.find_analysis(study.id)
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
     return {
         "viewer": make_viewer_variables(study.bearer),
         "study": study_title_variables(context, study),

@@ -96,7 +96,7 @@ def _choose_requested_row(context: AppContext, study: StudyAccess, body: ExportR
     if body.configuration == RECOMMENDED:
         if (body.estimate, body.arm, body.batch_size, body.parameters) != (None, None, None, None):
             raise ExportError("the recommended row is determined: leave out what describes a row, or use `best`")
-        analysis = context.analyses.find_analysis(study.id)
+        analysis = context.analyses.find_or_load_current_analysis(study.id)
         if analysis is None:
             raise make_missing_analysis_problem(study)
         return get_recommended_row(board.leaderboard, analysis)

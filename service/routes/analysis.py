@@ -62,7 +62,7 @@ def get_analysis(request: Request, study: ReadableStudy, context: ContextDep) ->
     etag = f"{study.id}-{made_at and made_at.timestamp()}-{VERSION}"
     if made_at is not None and is_etag_in_if_none_match(request, etag):
         return make_etag_response(request, b"", etag)
-    cached = context.analyses.find_analysis(study.id)
+    cached = context.analyses.find_or_load_current_analysis(study.id)
     if made_at is None or cached is None:
         raise make_missing_analysis_problem(study)
     response = AnalysisOut(

@@ -141,7 +141,7 @@ def _get_leaderboard_of_page(
 def _find_analysis(context: AppContext, study: StudyAccess, board: CachedLeaderboard) -> Analysis | None:
     """Return the analysis of the study; None without one, and for rows that are ranked on another split."""
     is_of_the_study = board.leaderboard.ranked_on is board.spec.ranking.split
-    return context.analyses.find_analysis(study.id) if is_of_the_study else None
+    return context.analyses.find_or_load_current_analysis(study.id) if is_of_the_study else None
 
 
 def _row_to_json(group: EqualRowsGroup, *, collapse: bool) -> dict[str, Any]:

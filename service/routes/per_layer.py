@@ -42,7 +42,7 @@ class PerLayerOut(BaseModel):
 def get_layers(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
     """The best per-layer configurations, confirmed differences, and the effect of each switch in each layer."""
     made_at = context.ledger.analyses.find_current_analysis_time(study.id)
-    analysis = context.analyses.find_analysis(study.id)
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
     if made_at is None or analysis is None:
         raise make_missing_analysis_problem(study)
     if not analysis.layers:

@@ -104,14 +104,14 @@ class Curve(BaseModel):
     epochs: list[Epoch]
 
 
-class LossOut(BaseModel):
+class LossDescriptionOut(BaseModel):
     """The loss that ranks the rows. unit: empty for a loss without one."""
 
     name: str
     unit: str
 
 
-class MetricOut(BaseModel):
+class MetricDescriptionOut(BaseModel):
     """A metric of the task, in rows as `validation_NAME_mean` and `validation_NAME_deviation`; it ranks no rows."""
 
     name: str
@@ -130,8 +130,8 @@ class LeaderboardPage(BaseModel):
     ranked_on: Split
     conditions: list[str] = Field([], description="conditions of the study; rows have metrics for each")
     warning: str | None
-    loss: LossOut
-    metrics: list[MetricOut] = Field([], description="metrics of the task that rows have")
+    loss: LossDescriptionOut
+    metrics: list[MetricDescriptionOut] = Field([], description="metrics of the task that rows have")
     rows: list[dict[str, Any]]
     next_cursor: str | None
 

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 import bln_search
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.norms import BN, BRN, MBN
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 from tests.api.small_network import X, converted, cut, losses
 
 
@@ -22,7 +22,7 @@ def test_variances_do_not_cancel_far_from_zero(mean, deviation):
     torch.manual_seed(0)
     bn, mbn, brn = BN(1).double(), MBN(1, memory_size=3).double(), BRN(1, momentum=0.5).double()
     means, variances = [], []
-    with collect_moments([bn]) as collected:
+    with use_new_moment_accumulators([bn]) as collected:
         for _ in range(4):
             x = torch.randn(8, 1, dtype=torch.float64) * deviation + mean
             for layer in (bn, mbn, brn):

@@ -11,7 +11,11 @@ from torch.nn import functional as F
 
 import bln_search
 from bln_search.norms import BN
-from bln_search.norms.moment_collection import collect_moments, flatten_moments_to_tensors, restore_moments_from_tensors
+from bln_search.norms.moment_collection import (
+    flatten_moments_to_tensors,
+    restore_moments_from_tensors,
+    use_new_moment_accumulators,
+)
 from tests.api.small_network import X, Y, converted, cut, losses
 
 
@@ -61,7 +65,7 @@ class TestStateDict:
 
 def test_moments_of_earlier_checkpoints_are_read():
     bn = BN(7).double()
-    with collect_moments([bn]) as collected:
+    with use_new_moment_accumulators([bn]) as collected:
         for x, _ in cut(0, 20):
             bn(x.double())
     moments = collected[bn].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)

@@ -42,13 +42,13 @@ def test_an_incomplete_study_is_analyzed_only_if_that_is_allowed(world, sources)
     compute_and_store_analysis(world.ledger, study_id, None)
     waiting = world.queue.submit_study(study("waiting"), "ada").study_id
     for source in sources:
-        assert source.find_analysis(source.get_study(str(study_id))) is not None
-        assert source.find_analysis(source.get_study(str(waiting))) is None
+        assert source.find_or_compute_analysis(source.get_study(str(study_id))) is not None
+        assert source.find_or_compute_analysis(source.get_study(str(waiting))) is None
     with world.ledger.database.engine.begin() as connection:
         connection.exec_driver_sql(f"UPDATE study SET state = 'interrupted' WHERE id = {study_id}")
     for source in sources:
-        assert source.find_analysis(source.get_study(str(study_id))) is None
-        assert source.find_analysis(source.get_study(str(study_id)), allow_incomplete=True) is not None
+        assert source.find_or_compute_analysis(source.get_study(str(study_id))) is None
+        assert source.find_or_compute_analysis(source.get_study(str(study_id)), allow_incomplete=True) is not None
 
 
 def test_an_admin_selects_studies_of_others_by_number(world, service):

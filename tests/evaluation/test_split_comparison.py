@@ -73,6 +73,8 @@ def test_losses_are_those_of_all_outputs_together(evaluated, one_pass):
 
     for row, outcome in zip(rows, outcomes, strict=True):
         outputs = plain_outputs(network, inputs, row, populations)
-        np.testing.assert_allclose(outcome.losses, SCORE.compare_examples(outputs, labels)[0], rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            outcome.losses, SCORE.score_examples_together(outputs, labels)[0], rtol=1e-4, atol=1e-5
+        )
         np.testing.assert_allclose(torch.cat(observed[row]), outputs, rtol=1e-4, atol=1e-5)
     assert len({tuple(outcome.losses.round(4)) for outcome in outcomes}) == len(rows)

@@ -55,7 +55,7 @@ def of_type(messages, kind):
 @torch.no_grad()
 def plain_losses_and_metrics(loaded, row, inputs, targets, size):
     """Losses and metrics by plain forward passes over mini-batches, the last one filled from the first."""
-    n, kept_outputs, metrics = len(inputs), [], loaded.make_metrics()
+    n, kept_outputs, metrics = len(inputs), [], loaded.make_task_metrics()
     with evaluation_mode(loaded.network), use_row_in_all_layers(row, loaded.populations_by_estimate_and_layer):
         for start in range(0, n, size):
             chosen = [(start + offset) % n for offset in range(size)]
@@ -65,7 +65,7 @@ def plain_losses_and_metrics(loaded, row, inputs, targets, size):
             for metric in metrics.values():
                 metric.update(outputs[:kept], targets[start : start + kept])
     outputs, score = torch.cat(kept_outputs), loaded.task.score
-    compare = score.compare_examples if loaded.task.compares_examples else score
+    compare = score.score_examples_together if loaded.task.compares_examples else score
     values = {name: metric.compute() for name, metric in metrics.items()}
     numbers = {name: float(value) for name, value in values.items() if not isinstance(value, dict)}
     return compare(outputs, targets)[0].tolist(), numbers | values.get(TaskName.RETRIEVAL, {})

@@ -11,7 +11,7 @@ import torch
 
 from bln_search.core.enums import Correction
 from bln_search.norms import BLN, BN, LN
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 from tests.norms.oracle import batch_mean, batch_mean_square, feature_mean, feature_mean_square
 
 VALUES = (-1.0, 0.5, 4.0)
@@ -35,7 +35,7 @@ def mini_batch_deviations(m):
 def layer_deviation(layer, m, kind):
     """The population deviation that a layer computes from all mini-batches."""
     layer = layer.double().train()
-    with collect_moments([layer]) as accumulators, torch.no_grad():
+    with use_new_moment_accumulators([layer]) as accumulators, torch.no_grad():
         for rows in mini_batches(m):
             layer(torch.from_numpy(rows[:, :, 0]))
     moments = accumulators[layer].averaged_moments(
@@ -64,7 +64,7 @@ def test_the_factor_of_eq_21_changes_a_feature_deviation_that_is_exact(m):
     rows = np.array([example] * m).reshape(m, 1, 4)
     exact = math.sqrt(feature_mean_square(rows, 0, 0, feature_mean(rows, 0, 0)))
     layer = LN(4, epsilon=0.0).double().train()
-    with collect_moments([layer]) as accumulators, torch.no_grad():
+    with use_new_moment_accumulators([layer]) as accumulators, torch.no_grad():
         layer(torch.from_numpy(rows[:, 0]))
     moments = accumulators[layer].averaged_moments(has_batch_statistics=False, has_feature_statistics=True)
     by_correction = {

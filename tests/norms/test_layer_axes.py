@@ -15,7 +15,7 @@ from bln_search.core.enums import AffineSharing, Correction, NormalizedAxes
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import BLN, LN, make_norm
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 from bln_search.norms.network.folding import find_folding_obstacle, make_affine_step
 from bln_search.norms.network.unit_positions import expand_unit_parameters_to_inputs
 from tests.support.tiers import latin
@@ -139,7 +139,7 @@ def configure(layer, code, shape, correction):
     """Configure the layer with a population from four mini-batches; return these."""
     batches = [random_input(shape, seed) for seed in range(10, 14)]
     layer.train()
-    with collect_moments([layer]) as accumulators, torch.no_grad():
+    with use_new_moment_accumulators([layer]) as accumulators, torch.no_grad():
         for x in batches:
             layer(x)
     moments = accumulators[layer].averaged_moments(

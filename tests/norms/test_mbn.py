@@ -17,7 +17,7 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import BN, MBN
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 from bln_search.norms.network.layers import use_history_recording
 from bln_search.norms.statistics import select_layer_population
 from tests.norms.oracle import from_rows, to_rows
@@ -166,7 +166,7 @@ def test_each_statistic_comes_from_its_source(configuration, shape):
     layer = random_layer(shape, memory_size=3, memory_decay=0.8)
     axis = feature_axis(shape)
     inputs = random_inputs(shape, 5)
-    with collect_moments([layer]) as accumulators:
+    with use_new_moment_accumulators([layer]) as accumulators:
         for x in inputs:
             layer(x)
     moments_by_estimate = {

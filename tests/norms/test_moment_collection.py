@@ -12,14 +12,14 @@ from bln_search.core.errors import ModelError
 from bln_search.norms import BLN
 from bln_search.norms.moment_collection import (
     MomentAccumulator,
-    collect_moments,
     flatten_moments_to_tensors,
     restore_moments_from_tensors,
+    use_new_moment_accumulators,
 )
 
 
 def moments_over(layer, batches, decay=None):
-    with collect_moments([layer], decay) as accumulators, torch.no_grad():
+    with use_new_moment_accumulators([layer], decay) as accumulators, torch.no_grad():
         for x in batches:
             layer(x)
     return accumulators[layer].averaged_moments(
@@ -63,7 +63,7 @@ def test_a_short_first_mini_batch_is_excluded():
 
 def test_passes_in_evaluation_mode_are_not_accumulated():
     layer = BLN(3).double()
-    with collect_moments([layer]) as accumulators:
+    with use_new_moment_accumulators([layer]) as accumulators:
         layer.eval()(draw_batches()[0])
     assert accumulators[layer].is_empty
 
@@ -93,7 +93,7 @@ def test_the_bessel_deviation_is_undefined_for_batches_of_one():
 
 def test_accumulation_ends_with_its_context():
     layer = BLN(3)
-    with collect_moments([layer]):
+    with use_new_moment_accumulators([layer]):
         assert layer.accumulators
     assert not layer.accumulators
 
@@ -121,7 +121,7 @@ def test_sizes_that_differ_are_all_included_on_request():
     """As with the nodes of graphs: each mini-batch counts once, and feature statistics are pooled over its nodes."""
     data = [x[: 3 + i] for i, x in enumerate(draw_batches(count=4, m=8))]
     layer = BLN(3, epsilon=1e-3).double()
-    with collect_moments([layer]) as accumulators, torch.no_grad():
+    with use_new_moment_accumulators([layer]) as accumulators, torch.no_grad():
         accumulators[layer].includes_all_sizes = True
         for x in data:
             layer(x)

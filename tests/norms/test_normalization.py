@@ -16,7 +16,7 @@ from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import BLN, BN, LN, make_norm
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 from tests.norms import oracle
 from tests.support.tiers import latin
 
@@ -46,7 +46,7 @@ def configure(layer, formula, code, *, correction="bessel", per_slot=False, shap
     """Configure the layer with a population from six mini-batches; return that population by the oracle."""
     batches = [random_input(shape, seed) for seed in range(10, 16)]
     layer.train()
-    with collect_moments([layer]) as accumulators, torch.no_grad():
+    with use_new_moment_accumulators([layer]) as accumulators, torch.no_grad():
         for x in batches:
             layer(x)
     moments = accumulators[layer].averaged_moments(
@@ -130,7 +130,7 @@ def test_batch_normalization_agrees_with_torch():
     layer, torch_layer = BN(4, epsilon=1e-5).double(), torch.nn.BatchNorm2d(4, momentum=None).double()
     x = random_input((6, 4, 3, 3))
     torch.testing.assert_close(layer(x), torch_layer(x))
-    with collect_moments([layer]) as accumulators:
+    with use_new_moment_accumulators([layer]) as accumulators:
         layer(x)
     moments = accumulators[layer].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)
     layer.configure(all_configurations(Method.BN)[0], layer.compute_population(moments, Correction.BESSEL))

@@ -16,7 +16,7 @@ from bln_search.core.enums import Correction
 from bln_search.core.errors import SpecError
 from bln_search.core.method import Method
 from bln_search.norms import BN
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 from bln_search.specs import parse_study
 from tests.evaluation.builders import build_network, estimate_populations, row_specs
 from tests.evaluation.networks import NETWORKS
@@ -48,7 +48,7 @@ def loop(x, code, population, divide_by_all=False):
 
 
 def population_of(layer, shape):
-    with collect_moments([layer]) as accumulators, torch.no_grad():
+    with use_new_moment_accumulators([layer]) as accumulators, torch.no_grad():
         for seed in range(10, 14):
             layer(random_input(shape, seed))
     moments = accumulators[layer].averaged_moments(has_batch_statistics=True, has_feature_statistics=False)

@@ -13,7 +13,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.models.analytic import bind_analytic_layers, set_ap2_input_moments
 from bln_search.norms import make_norm
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 from bln_search.norms.network.layers import correction_for_estimate
 from bln_search.norms.statistics import select_layer_population
 
@@ -91,7 +91,7 @@ def run_norm(method: str, *, code: str | None = None, one_by_one: bool = False, 
     def run(current: Setting, earlier: Setting) -> Tensor:
         layer = make_norm(method, NEURONS, **({"epsilon": TINY} | options)).double()
         layer.weight.data, layer.bias.data = current.gain, current.bias
-        with torch.no_grad(), collect_moments([layer]) as accumulators:
+        with torch.no_grad(), use_new_moment_accumulators([layer]) as accumulators:
             for x in earlier.past:
                 layer(x @ earlier.weights.T)
         if code is not None:
@@ -137,7 +137,7 @@ def run_analytic(method: str, *, code: str | None = None, is_first: bool = False
         bind_analytic_layers(network, current.batch)
         past = earlier.past.flatten(0, 1)
         set_ap2_input_moments(network, past.mean(0), past.var(0, correction=0))
-        with torch.no_grad(), collect_moments([layer]) as accumulators:
+        with torch.no_grad(), use_new_moment_accumulators([layer]) as accumulators:
             for x in earlier.past:
                 layer(x @ earlier.weights.T)
             if code is not None:

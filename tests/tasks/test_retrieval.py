@@ -58,7 +58,7 @@ def test_losses_equal_loops_in_chunks_of_any_size(kind, labels, chunk, monkeypat
     monkeypatch.setattr(retrieval, "_LARGEST_CHUNK", chunk)
     outputs, targets = make_embeddings(0, labels)
 
-    losses, correct = RetrievalScore(kind, MARGIN).compare_examples(torch.tensor(outputs), torch.tensor(targets))
+    losses, correct = RetrievalScore(kind, MARGIN).score_examples_together(torch.tensor(outputs), torch.tensor(targets))
 
     expected = [loss_by_loops(kind, outputs, targets, index) for index in range(N)]
     np.testing.assert_allclose(losses, expected, rtol=1e-10, atol=1e-12)
@@ -138,4 +138,4 @@ def test_every_described_metric_is_computed():
 def test_other_shapes_are_one_error(outputs, targets):
     score = RetrievalScore(Similarity.COSINE, MARGIN)
     with pytest.raises(DataError, match="two embeddings"):
-        score.compare_examples(torch.zeros(outputs), torch.zeros(targets, dtype=torch.int64))
+        score.score_examples_together(torch.zeros(outputs), torch.zeros(targets, dtype=torch.int64))

@@ -14,7 +14,7 @@ from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.norms.fused import operators, torch_kernels
 from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.operators import is_triton_installed
-from bln_search.norms.fused.terms import FusedTerms, History, HistoryTerm
+from bln_search.norms.fused.terms import FusedTerms, HistoryKind, HistoryTerm
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
 from bln_search.training.stacked.training import StackedTraining
@@ -70,8 +70,8 @@ def test_no_step_waits_for_the_gpu(method, training):
     assert len(train(make_trial(method, training), "cuda", RefusingWaits)) == 2
 
 
-HISTORIES = [HistoryTerm(), HistoryTerm(History.MEMORY, None, 0.3, between_variance=True)]
-HISTORIES.append(HistoryTerm(History.AVERAGES, None, r_max=1.5, d_max=0.7))
+HISTORIES = [HistoryTerm(), HistoryTerm(HistoryKind.MEMORY, None, 0.3, between_variance=True)]
+HISTORIES.append(HistoryTerm(HistoryKind.AVERAGES, None, r_max=1.5, d_max=0.7))
 
 
 @needs_triton
@@ -84,7 +84,7 @@ def test_kernels_equal_those_of_torch_in_double_precision(history, shape, whole_
     x, grad = (torch.randn(shape, device="cuda") * 2 + 3 for _ in range(2))
     weight, bias, *values = (torch.randn(shape[1], device="cuda") for _ in range(4))
     values = torch.stack([values[0], values[1].abs() + 0.5])
-    feature_weight = 0.4 if history.kind is History.NONE else None
+    feature_weight = 0.4 if history.kind is HistoryKind.NONE else None
     terms = FusedTerms(1e-4, 0.7, feature_weight, 1.0, history)
     exact = compute(*(tensor.double() for tensor in (x, grad, weight, bias, values)), layout, terms)
     for result, true in zip(compute(x, grad, weight, bias, values, layout, terms), exact, strict=True):
@@ -92,7 +92,7 @@ def test_kernels_equal_those_of_torch_in_double_precision(history, shape, whole_
 
 
 def compute(x, grad, weight, bias, values, layout, terms):
-    if terms.history.kind is not History.NONE:
+    if terms.history.kind is not HistoryKind.NONE:
         terms = dataclasses.replace(terms, history=dataclasses.replace(terms.history, values=values))
     numbers = layout.as_numbers, terms.as_numbers
     batch = operators.batch_statistics(x, terms.history.values, *numbers)

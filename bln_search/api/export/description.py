@@ -23,7 +23,7 @@ STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT, STUDY_OPTIONS_FORMAT, NETWORK_OPTION
 """Formats of configuration.json; a new number is added if an older bln-search could not read it."""
 
 
-def output_name(task: TaskName) -> str:
+def output_name_for_task(task: TaskName) -> str:
     """The name of the output of the programs of a study's network."""
     return "numbers" if task is TaskName.REGRESSION else "logits"
 

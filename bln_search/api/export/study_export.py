@@ -10,7 +10,7 @@ import torch
 
 from bln_search.api.export.cards.model_card import render_study_model_card
 from bln_search.api.export.check import OutputParity
-from bln_search.api.export.description import StudyNetworkDescription, output_name
+from bln_search.api.export.description import StudyNetworkDescription, output_name_for_task
 from bln_search.api.export.example_inputs import wrap_tensor_as_example_inputs
 from bln_search.api.export.folder import check_export_target_replaceable
 from bln_search.api.export.loading import load
@@ -77,7 +77,7 @@ def export_trained_row(
         formats=forms,
         fold=partial(fold_exported_network_or_explain, exported),
         reload=load,
-        output_name=output_name(description.task),
+        output_name=output_name_for_task(description.task),
         remedy="export another row",
     )
     return write_and_compare_export(

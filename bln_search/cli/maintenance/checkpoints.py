@@ -71,11 +71,11 @@ def clean(
         )
     with os_errors_as_output_errors(), closing(open_and_upgrade_ledger(settings.database_url)) as ledger:
         prunable = (
-            ledger.freeable_files.list_prunable_files_by_study(best) if keep is NetworkKeepPolicy.RECOMMENDED else []
+            ledger.prunable_files.list_prunable_files_by_study(best) if keep is NetworkKeepPolicy.RECOMMENDED else []
         )
         garbage = ledger.garbage.find_garbage(store, age, prunable)
         if not dry_run:
-            ledger.freeable_files.mark_files_as_freed(prunable)
+            ledger.prunable_files.mark_files_as_freed(prunable)
         removed, size = (
             (len(garbage.files), garbage.removable_bytes) if dry_run else remove_and_count_garbage(store, garbage)
         )

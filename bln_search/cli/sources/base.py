@@ -65,7 +65,7 @@ class StudySource(Protocol):
     def get_losses_by_row(self, study: StudyRecord, split: Split) -> dict[RowKey, LossBySeed]:
         """Return the losses of every row on a split, by seed."""
 
-    def find_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+    def find_or_compute_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
         """Return the analysis; None if there is none yet.
 
         Args:

@@ -55,7 +55,7 @@ class LedgerSource:
         """Return the losses of every row on a split, by seed."""
         return group_losses_by_row(self.ledger.results.list_evaluations_for_ranking(study.id), split)
 
-    def find_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+    def find_or_compute_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
         """Return the analysis; compute it if it is not stored."""
         if study.state is not StudyState.COMPLETE and not allow_incomplete:
             return None

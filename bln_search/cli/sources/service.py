@@ -68,7 +68,7 @@ class ServiceSource:
                 losses.setdefault(key, {})[evaluation["seed"]] = evaluation["loss"]
         return losses
 
-    def find_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
+    def find_or_compute_analysis(self, study: StudyRecord, *, allow_incomplete: bool = False) -> Analysis | None:
         """Return the analysis once a worker has computed it; workers analyze complete studies only."""
         if study.state is not StudyState.COMPLETE and not allow_incomplete:
             return None

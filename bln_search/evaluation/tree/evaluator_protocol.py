@@ -68,5 +68,7 @@ class PerLayerEvaluator(Protocol):
     def evaluate_per_example(self, digits: Digits | Sequence[Sequence[int]]) -> list[ExampleOutcomes]:
         """Return per-example losses and correctness of each of these configurations."""
 
-    def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
+    def make_evaluator_with_same_options(
+        self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations
+    ) -> Self:
         """Return an evaluator of another network, mini-batches and populations with the same options."""

@@ -123,7 +123,9 @@ class PlainPerLayerEvaluator:
             outcomes.append(ExampleOutcomes(np.concatenate(losses), np.concatenate(correct)))
         return outcomes
 
-    def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
+    def make_evaluator_with_same_options(
+        self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations
+    ) -> Self:
         """Return an evaluator of another network, mini-batches and populations with the same options."""
         return type(self)(network, batches, populations, self.options)
 

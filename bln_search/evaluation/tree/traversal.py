@@ -98,7 +98,7 @@ class TreeTraversal:
         self._plans: dict[tuple[int, tuple[int, ...]], RowBatchingPlan] = {}
         self._last_layers = find_norm_linear_tanh_tail(network)
 
-    def evaluate_configurations(
+    def traverse_and_report_losses(
         self,
         group: BatchGroup,
         trie: ConfigurationTrie,

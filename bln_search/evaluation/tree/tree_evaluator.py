@@ -198,7 +198,9 @@ class TreePerLayerEvaluator:
         order = self._positions_in_data_order()
         return [ExampleOutcomes(scores.losses[row, order], scores.correct[row, order]) for row in inverse]
 
-    def with_network(self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations) -> Self:
+    def make_evaluator_with_same_options(
+        self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations
+    ) -> Self:
         """Return an evaluator of another network, mini-batches and populations with the same options."""
         return type(self)(network, batches, populations, self.options)
 
@@ -218,7 +220,7 @@ class TreePerLayerEvaluator:
         batches = [self.batches[position] for position in positions]
         (group,) = group_adjacent_batches(batches, len(batches))
         with evaluation_mode(self.network):
-            self._traversal.evaluate_configurations(
+            self._traversal.traverse_and_report_losses(
                 group,
                 trie,
                 on_losses,

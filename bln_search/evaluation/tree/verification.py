@@ -71,7 +71,9 @@ def check_sample_against_plain_passes(evaluator: PerLayerEvaluator) -> None:
         ModelError: the losses differ in double precision too.
     """
     batches = evaluator.batches[:2]
-    difference = _find_difference(evaluator.with_network(evaluator.network, batches, evaluator.populations))
+    difference = _find_difference(
+        evaluator.make_evaluator_with_same_options(evaluator.network, batches, evaluator.populations)
+    )
     if difference is None:
         return
     is_double = require_single_tensor(batches[0][0]).dtype == torch.float64
@@ -81,7 +83,10 @@ def check_sample_against_plain_passes(evaluator: PerLayerEvaluator) -> None:
     if precise is not None:
         with suppress(Exception):  # a network may fail in double precision; the single-precision difference then counts
             double_batches = [(convert_to_double(inputs), targets) for inputs, targets in batches]
-            if _find_difference(evaluator.with_network(precise[0], double_batches, precise[1])) is None:
+            if (
+                _find_difference(evaluator.make_evaluator_with_same_options(precise[0], double_batches, precise[1]))
+                is None
+            ):
                 return
     raise ModelError(difference)
 

@@ -113,7 +113,7 @@ class TrialGroup:
         steps = run_trial_task_announcing_epochs(task, self.environment, lambda message: self.send(task, message))
         self._trials.append(_Trial(task, steps))
 
-    def decide(self, token: int, decision: PruneDecision) -> None:
+    def apply_prune_decision(self, token: int, decision: PruneDecision) -> None:
         """Continue a trial that waits for a decision of the pruner, or stop it."""
         (trial,) = (trial for trial in self._trials if trial.task.token == token)
         epoch, trial.asked_after = trial.asked_after, None
@@ -123,7 +123,7 @@ class TrialGroup:
             self._remove(trial)
             self.send(trial.task, TrainingPruned(epoch))
 
-    def advance(self) -> None:
+    def advance_trials_to_next_epoch(self) -> None:
         """Run each trial until its next epoch, a question to the pruner, or its end."""
         for trial in list(self._trials):
             if (

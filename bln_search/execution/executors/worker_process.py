@@ -108,10 +108,10 @@ def _run_trials_together(connection: Connection, environment: ExecutionEnvironme
                     limit_gpu_memory(environment.gpu_fraction, alone=received.alone)
                     group.add(received)
                 else:
-                    group.decide(*received)
-                group.advance()
+                    group.apply_prune_decision(*received)
+                group.advance_trials_to_next_epoch()
             group.train_fusible_pending_epochs()
-            group.advance()
+            group.advance_trials_to_next_epoch()
 
 
 class _Inbox:

@@ -113,7 +113,7 @@ class DRAW(nn.Module):
         return canvas, divergence
 
     @torch.no_grad()
-    def sample(self, number: int, generator: torch.Generator) -> Tensor:
+    def sample_pixel_probabilities(self, number: int, generator: torch.Generator) -> Tensor:
         """Return pixel probabilities (number, C, H, W) of images drawn from the prior.
 
         Args:

@@ -54,9 +54,9 @@ def normalize_fused_with_statistics(
         terms: Weights of the branches, ε and values of earlier steps.
 
     Returns:
-        The output of the shape of `x`; the statistics of the mini-batch branch, see `torch_kernels.BatchStatisticIndex`,
-        empty without this branch; mean and variance of the feature branch, (2, groups), empty without it. Only the output
-        has gradients, to `x`, `weight` and `bias`, of first order.
+        The output of the shape of `x`; the statistics of the mini-batch branch, see `BatchStatisticIndex` of
+        `torch_kernels`, empty without this branch; mean and variance of the feature branch, (2, groups), empty
+        without it. Only the output has gradients, to `x`, `weight` and `bias`, of first order.
     """
     result: tuple[Tensor, Tensor, Tensor] = _FusedNormalization.apply(x.contiguous(), weight, bias, layout, terms)  # type: ignore[no-untyped-call]
     return result

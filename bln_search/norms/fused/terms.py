@@ -10,7 +10,7 @@ from math import isnan, nan
 from torch import Tensor
 
 
-class History(IntEnum):
+class HistoryKind(IntEnum):
     """How values of earlier training steps enter the mini-batch branch.
 
     Members:
@@ -37,7 +37,7 @@ class HistoryTerm:
         d_max: Bound of the offset d of BRN.
     """
 
-    kind: History = History.NONE
+    kind: HistoryKind = HistoryKind.NONE
     values: Tensor | None = None
     share: float = 0.0
     between_variance: bool = False
@@ -75,7 +75,7 @@ class FusedTerms:
             None if isnan(batch_weight) else batch_weight,
             None if isnan(feature_weight) else feature_weight,
             variance_factor,
-            HistoryTerm(History(int(kind)), history, share, bool(between_variance), r_max, d_max),
+            HistoryTerm(HistoryKind(int(kind)), history, share, bool(between_variance), r_max, d_max),
         )
 
     @property

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from bln_search.norms.fused.layout import FusedLayout
-from bln_search.norms.fused.terms import FusedTerms, History
+from bln_search.norms.fused.terms import FusedTerms, HistoryKind
 
 
 class BatchStatisticIndex(IntEnum):
@@ -48,14 +48,14 @@ def compute_batch_statistics(x: Tensor, layout: FusedLayout, terms: FusedTerms) 
     variance = (values - mean.view(-1, 1)).square().mean((0, 2))
     centre, total = mean, terms.own_variance_factor * variance
     factor, offset, slope = torch.ones_like(mean), torch.zeros_like(mean), torch.zeros_like(mean)
-    if history.kind is History.MEMORY:
+    if history.kind is HistoryKind.MEMORY:
         assert history.values is not None
         shift, between = mean - history.values[0], history.share * (1 - history.share)
         centre, total = mean - history.share * shift, total + history.share * history.values[1]
         if history.between_variance:
             total, slope = total + between * shift.square(), 2 * between * shift
     reciprocal = 1 / torch.sqrt(total + terms.epsilon)
-    if history.kind is History.AVERAGES:
+    if history.kind is HistoryKind.AVERAGES:
         assert history.values is not None
         average_mean, average_deviation = history.values
         factor = (1 / (reciprocal * average_deviation)).clamp(1 / history.r_max, history.r_max)

@@ -204,7 +204,7 @@ def use_configured_sources_in_training(layers: Iterable[Normalization]) -> Itera
             layer.training_configuration = None
 
 
-def refresh_populations(
+def store_populations_from_moments(
     layers: Mapping[str, Normalization],
     moments: MomentsByEstimate,
     correction: Correction,

@@ -38,7 +38,7 @@ def tanh_of_factored_sum(terms: FactoredSum, *, pools: bool) -> Tensor:
     step = max(1, min(terms.groups, _PIECE // max(1, values)))
     buffers = _Buffers(terms, step, pools=pools)
     for start in range(0, terms.groups, step):
-        buffers.fill(start, out[:, start : start + step])
+        buffers.write_tanh_of_mini_batches(start, out[:, start : start + step])
     return out.flatten(0, 2)
 
 
@@ -63,7 +63,7 @@ class _Buffers:
         self._row_sums = make(_MOST_ROWS, *half, width) if pools else None
         self._square_sums = make(_MOST_ROWS, *half, width // 2) if pools else None
 
-    def fill(self, start: int, out: Tensor) -> None:
+    def write_tanh_of_mini_batches(self, start: int, out: Tensor) -> None:
         """Write the outputs of mini-batches from `start` on, (rows, G, N, C, H, W) or pooled."""
         groups = out.shape[1]
         self._compute_doubled_variants(start, groups)

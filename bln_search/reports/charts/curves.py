@@ -45,7 +45,7 @@ class EpochMetric:
         return 100 * (1 - value) if self.key == "accuracy" else value
 
     @property
-    def largest(self) -> float:
+    def max_possible_value(self) -> float:
         """The largest possible value."""
         return 100.0 if self.key == "accuracy" else math.inf
 
@@ -160,7 +160,7 @@ def _find_band_limits(
     values = _all_values(curves, metric)
     low, high = values[0], min(values[-1], math.inf if axis_end is None else axis_end)
     margin = _BAND_MARGIN * (high - low) or abs(high)
-    return low - margin if low < 0 else max(0.0, low - margin), min(metric.largest, high + margin)
+    return low - margin if low < 0 else max(0.0, low - margin), min(metric.max_possible_value, high + margin)
 
 
 def _trial_line_trace(

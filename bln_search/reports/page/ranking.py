@@ -77,7 +77,7 @@ def _leaderboard_table(context: StudyReportContext) -> Table:
     ]
     columns += [Column("Batch", ColumnKind.NUMBER)]
     metrics = list_metric_columns(board, condition_splits=(board.ranked_on,))
-    columns += [Column(f"{column.capitalized_name}{column.unit}", ColumnKind.NUMBER) for column in metrics]
+    columns += [Column(f"{column.capitalized_name}{column.unit_suffix}", ColumnKind.NUMBER) for column in metrics]
     columns += [Column("Seeds", ColumnKind.NUMBER), Column("State")]
     attributes = [attribute for _, attribute in identity]
     decimals = [

@@ -101,7 +101,7 @@ def _per_layer_significance_sentence(result: PerLayerResult, unit: str) -> str:
     if difference is None:
         reason = _missing_interval_reason(result, unit)
         return f"Significance of the difference between per-layer and uniform configurations is unknown: {reason}."
-    if difference.is_better or difference.is_significantly_worse:
+    if difference.is_significantly_better or difference.is_significantly_worse:
         text = _difference_text(difference, unit)
         return f"Per-layer configurations are significantly {text} (p = {difference.p:.2g})."
     return (
@@ -124,7 +124,7 @@ def _missing_interval_reason(result: PerLayerResult, unit: str) -> str:
 def _difference_text(difference: HeldOutDifferenceToUniform, unit: str) -> str:
     direction, mean, low, high = (
         ("better", -difference.mean, -difference.high, -difference.low)
-        if difference.is_better
+        if difference.is_significantly_better
         else ("worse", difference.mean, difference.low, difference.high)
     )
     return f"{direction} by {mean:.4f} [{low:.4f}, {high:.4f}]{unit} {_difference_scope_text(difference)}"

@@ -61,7 +61,7 @@ class Column:
     short_note: str = ""
 
     @property
-    def is_empty(self) -> bool:
+    def has_only_empty_cells(self) -> bool:
         """Whether it has rows, and no row has a value."""
         return bool(self.cells) and all(_plain_text(cell) in EMPTY_CELLS for cell in self.cells)
 
@@ -71,7 +71,7 @@ class Column:
         cells = {_plain_text(cell) for cell in self.cells}
         if self.kind is CellKind.CODE:
             cells.difference_update(EMPTY_CELLS)
-        return cells.pop() if len(self.cells) > 1 and len(cells) == 1 and not self.is_empty else None
+        return cells.pop() if len(self.cells) > 1 and len(cells) == 1 and not self.has_only_empty_cells else None
 
     @property
     def full_heading(self) -> str:

@@ -40,7 +40,7 @@ class FittedTable:
     @property
     def columns_with_values(self) -> list[Column]:
         """Columns of which a row has a value."""
-        return [column for column in self.columns if not column.is_empty]
+        return [column for column in self.columns if not column.has_only_empty_cells]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield title, tables, notes and legend for the width of the console."""

@@ -151,7 +151,7 @@ def _shorten_and_drop_order(column: MetricColumn, *, is_ranking_split: bool) -> 
 
 def _column_legend(column: MetricColumn) -> str:
     """What a generalization gap or a metric of the task is; empty for loss and accuracy."""
-    return "gap: loss minus train loss" if column.metric == GAP else column.legend
+    return "gap: loss minus train loss" if column.metric == GAP else column.task_metric_legend
 
 
 def _metric_legend(rows: Sequence[LeaderboardRow], score: str, *, has_deviation: bool) -> str:

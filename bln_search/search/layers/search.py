@@ -232,7 +232,7 @@ def _find_test_loss_and_accuracy(
     evaluator: PerLayerEvaluator, test: Sequence[MiniBatch], chosen: Sequence[tuple[int, ...]]
 ) -> tuple[tuple[float, float], tuple[float, float]] | None:
     """Loss and accuracy of two configurations; None with a warning if one is undefined at this mini-batch size."""
-    test_evaluator = evaluator.with_network(evaluator.network, test, evaluator.populations)
+    test_evaluator = evaluator.make_evaluator_with_same_options(evaluator.network, test, evaluator.populations)
     configurations = [evaluator.space.configuration_of_choice_digits(digits) for digits in chosen]
     try:
         digits = [

@@ -29,7 +29,7 @@ def get_and_lock_study(session: Session, study_id: int) -> StudyRow:
     return study
 
 
-def store_study_once(session: Session, study: StudySpec, now: datetime, owner: str = "") -> tuple[int, bool]:
+def get_or_create_study_id(session: Session, study: StudySpec, now: datetime, owner: str = "") -> tuple[int, bool]:
     """Store a study with its trials; the same study of the same owner is stored once.
 
     Returns:

@@ -17,9 +17,9 @@ from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
 from bln_search.storage.studies.lifecycle import (
     get_and_lock_study,
+    get_or_create_study_id,
     make_account_event_data,
     set_study_state,
-    store_study_once,
 )
 from bln_search.storage.studies.submissions import Submission, find_study_id_by_idempotency_key, record_idempotency_key
 from bln_search.storage.studies.tags import TAG_CHANGES, change_tags
@@ -68,7 +68,7 @@ class StudyQueue:
             earlier_id = find_study_id_by_idempotency_key(session, owner, key, spec.digest)
             if earlier_id is not None:
                 return Submission(earlier_id, new=False)
-            study_id, new = store_study_once(session, spec, self.database.now(session), owner)
+            study_id, new = get_or_create_study_id(session, spec, self.database.now(session), owner)
             if new:
                 _check_owner_study_limit(session, owner, limit)
             record_idempotency_key(session, owner, key, spec.digest, study_id)

@@ -17,7 +17,7 @@ from bln_search.storage.leases import LEASE
 from bln_search.storage.migration import check_schema_revision_unchanged
 from bln_search.storage.studies.deletion import delete_study_and_list_unneeded_files
 from bln_search.storage.studies.error_count import WORKER_ERROR, count_worker_errors_since_reset
-from bln_search.storage.studies.lifecycle import OPEN_STATES, set_study_state, state_after_run, store_study_once
+from bln_search.storage.studies.lifecycle import OPEN_STATES, get_or_create_study_id, set_study_state, state_after_run
 from bln_search.storage.studies.lookup import StudyHeader, find_header, find_study_row, make_study_record
 from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
 from bln_search.storage.tables import EventRow, StudyRow, TrialRow
@@ -35,7 +35,7 @@ class StudyRepository:
     def store_study_once(self, spec: StudySpec) -> int:
         """Store a study with its trials atomically and return its id; an equal study is stored once."""
         with self.database.write_session() as session:
-            return store_study_once(session, spec, self.database.now(session))[0]
+            return get_or_create_study_id(session, spec, self.database.now(session))[0]
 
     def get(self, study_id: int) -> StudyRecord:
         """The study of that id. Raises UnknownStudyError if there is none."""

@@ -82,7 +82,7 @@ class StackedTraining:
             self._step.repeat(self._take_step, self.runs[0].steps)
 
     def snapshot_runs_for_undo(self) -> Callable[[], None]:
-        """Return a function that undoes `take_all_steps_of_epoch` after an error; the runs can then train it otherwise."""
+        """Return a function that undoes `take_all_steps_of_epoch` after an error; the runs can then train again."""
         values = self._parameters.values.clone()
         optimizer_state = self._optimizer.copy_state()
         generators = [run.generator.get_state() for run in self.runs]
@@ -166,7 +166,7 @@ class StackedTraining:
         seconds = time.perf_counter() - self._started_at
         for run, loss, number in zip(self.runs, self._total_loss, self._num_correct, strict=True):
             run.set_scheduled_values((len(run.result.epochs) + 1) * run.steps - 1)
-            run.progress.end_epoch(run.steps, loss, number, seconds)
+            run.progress.record_epoch_trained_elsewhere(run.steps, loss, number, seconds)
             run.num_fused_epochs += 1
 
     def _continue_running_losses(self) -> None:

@@ -125,7 +125,7 @@ def _interval_and_metric_columns(board: Leaderboard, loss: str) -> list[Leaderbo
             f"{metric.split.value.capitalize()} {metric.metric_label}{_PER_CENT if metric.metric == 'accuracy' else ''}"
             if not metric.condition
             else metric.heading.replace(" %", _PER_CENT),
-            {GAP: _GAP_EXPLANATION, METRICS[0]: loss}.get(metric.metric, metric.legend) or None,
+            {GAP: _GAP_EXPLANATION, METRICS[0]: loss}.get(metric.metric, metric.task_metric_legend) or None,
             is_number=True,
             sort=metric_sort_parameter(metric),
             at_first=not metric.condition or few or metric.condition in SUMMARIES,

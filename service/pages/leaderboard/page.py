@@ -229,8 +229,8 @@ def _read_leaderboard_and_analyses(
 ) -> tuple[CachedLeaderboard, Analysis | None, Analysis | None]:
     """Return the leaderboard, the study's analysis, and the same if it is of the split that ranks."""
     board = context.leaderboards.get_or_compute(
-        study.id, study.results, Split(on) if on else None, allow_stale=study.is_active
+        study.id, study.results, Split(on) if on else None, allow_stale=study.is_queued_or_running
     )
-    analysis = context.analyses.find_analysis(study.id)
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
     ranks_as_the_study = on in ("", board.spec.ranking.split.value)
     return board, analysis, analysis if ranks_as_the_study else None

@@ -23,7 +23,7 @@ class Paging:
     total: int
 
     @property
-    def last(self) -> int:
+    def last_page(self) -> int:
         """The last page, 1 for an empty table."""
         return max(1, -(-self.total // self.size))
 
@@ -33,11 +33,11 @@ class Paging:
         return (self.number - 1) * self.size
 
     @property
-    def links(self) -> list[int | None]:
+    def linked_page_numbers(self) -> list[int | None]:
         """Pages to link to in order: the first, the neighbours of this one, the last; None for a gap."""
         pages: list[int | None] = []
-        for page in range(1, self.last + 1):
-            if page in (1, self.last) or abs(page - self.number) <= _NEIGHBOURS:
+        for page in range(1, self.last_page + 1):
+            if page in (1, self.last_page) or abs(page - self.number) <= _NEIGHBOURS:
                 pages.append(page)
             elif pages[-1] is not None:
                 pages.append(None)
@@ -46,4 +46,4 @@ class Paging:
 
 def make_paging(page: int, size: int, total: int) -> Paging:
     """Return the position of a page; of the last one for a number beyond it."""
-    return Paging(min(page, Paging(1, size, total).last), size, total)
+    return Paging(min(page, Paging(1, size, total).last_page), size, total)

@@ -63,6 +63,6 @@ def list_switch_codes_and_descriptions(configuration: InferenceConfiguration) ->
     ]
 
 
-def minus_signs(text: str) -> str:
+def replace_hyphens_by_minus_signs(text: str) -> str:
     """The text with a minus sign in front of negative numbers instead of a hyphen, as charts have it."""
     return _NEGATIVE_NUMBER.sub("\N{MINUS SIGN}", text)

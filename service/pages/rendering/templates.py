@@ -57,7 +57,7 @@ def get_template_environment() -> Environment:
         "signed": format_signed_interval,
         "signed_number": format_signed,
         "duration": labels.format_duration,
-        "minus_signs": labels.minus_signs,
+        "minus_signs": labels.replace_hyphens_by_minus_signs,
         "bytes": labels.format_bytes,
         "switches": labels.list_switch_codes_and_descriptions,
         "parameters": format_encoded_point,

@@ -49,9 +49,9 @@ def finish_trials(ledger, study_id, files, *, trial_limit=None):
 
 
 def clean(ledger, store, age=DAY, *, recommended=False, best=0):
-    spare = ledger.freeable_files.list_prunable_files_by_study(best) if recommended else []
+    spare = ledger.prunable_files.list_prunable_files_by_study(best) if recommended else []
     garbage = ledger.garbage.find_garbage(store, age, spare)
-    ledger.freeable_files.mark_files_as_freed(spare)
+    ledger.prunable_files.mark_files_as_freed(spare)
     return remove_and_count_garbage(store, garbage)
 
 

@@ -37,7 +37,7 @@ def test_networks_without_recommendation_are_pruned(later_ledger, store):
     assert freed == {name(number) for number in range(1, 7)} - recommended_names
     with read_session(later_ledger.database.engine) as session:
         assert set(read_digests_by_needed_file(session)) == recommended_names
-    assert later_ledger.freeable_files.list_prunable_files_by_study(0)[0].files == frozenset()
+    assert later_ledger.prunable_files.list_prunable_files_by_study(0)[0].files == frozenset()
     assert later_ledger.events.list_events(study_id)[-1].kind == "weights_freed"
 
 
@@ -63,7 +63,7 @@ def test_study_without_recommendation_keeps_all_networks(later_ledger, store):
     for number in range(1, 8):
         store.write(name(number), b"weights")
     prunable = {
-        networks.name: networks.reason for networks in later_ledger.freeable_files.list_prunable_files_by_study(1)
+        networks.name: networks.reason for networks in later_ledger.prunable_files.list_prunable_files_by_study(1)
     }
     assert prunable == {"unanalysed": "it is not analysed yet", "nothing": "no row is recommended: none"}
     assert clean(later_ledger, store, recommended=True)[0] == 0

@@ -125,7 +125,7 @@ def test_networks_need_no_checkpoint_file(ledger, tmp_path):
     assert ledger.checkpoints.find_checkpoint(study_id, checkpoint_id) is None
     assert ledger.checkpoints.list_trials_by_validation_loss(study_id, "network", "") == []
     assert ledger.garbage.find_garbage(FolderStore(tmp_path / "kept"), timedelta(hours=2)).files == ()
-    assert [networks.files for networks in ledger.freeable_files.list_prunable_files_by_study(1)] == [frozenset()]
+    assert [networks.files for networks in ledger.prunable_files.list_prunable_files_by_study(1)] == [frozenset()]
 
 
 def test_deleting_removes_every_row_and_no_file(ledger):

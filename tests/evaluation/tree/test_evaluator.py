@@ -82,7 +82,7 @@ def test_configurations_with_few_shared_prefixes(memory_limit):
 def test_single_precision_agrees_with_double():
     single = make_evaluator("mlp", n=24, dtype=torch.float32)
     network, populations = try_copy_network_and_populations_in_double(single.network, single.populations)
-    double = single.with_network(
+    double = single.make_evaluator_with_same_options(
         network, [(inputs.double(), targets) for inputs, targets in single.batches], populations
     )
     np.testing.assert_allclose(

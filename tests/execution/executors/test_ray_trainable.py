@@ -102,7 +102,7 @@ class FakeGroup:
     def add(self, task):
         self.tasks.append(task)
 
-    def advance(self):
+    def advance_trials_to_next_epoch(self):
         pass
 
     def train_fusible_pending_epochs(self):

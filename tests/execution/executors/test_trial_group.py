@@ -82,12 +82,12 @@ class Group:
     def add(self, *tokens):
         for token in tokens:
             self.group.add(self.tasks[token])
-        self.group.advance()
+        self.group.advance_trials_to_next_epoch()
 
     def run(self):
         while len(self.group):
             self.group.train_fusible_pending_epochs()
-            self.group.advance()
+            self.group.advance_trials_to_next_epoch()
 
     def last(self, token):
         return self.messages[token][-1]
@@ -138,7 +138,7 @@ def test_a_trial_joins_those_that_run(make_group):
     group = make_group(make_trials())
     group.add(0, 1)
     group.group.train_fusible_pending_epochs()
-    group.group.advance()
+    group.group.advance_trials_to_next_epoch()
     group.add(2)
     group.run()
     assert [group.fused_epochs(token) for token in range(3)] == [3, 3, 2]
@@ -150,13 +150,13 @@ def test_the_pruner_stops_one_trial_of_several(make_group):
     group.add(0, 1, 2)
     while len(group.group):
         group.group.train_fusible_pending_epochs()
-        group.group.advance()
+        group.group.advance_trials_to_next_epoch()
         assert group.group.is_awaiting_prune_decision
         for token in range(3):
             if group.epochs(token) and not isinstance(group.last(token), TrainingPruned):
                 decision = PruneDecision.STOP if token == 1 else PruneDecision.CONTINUE
-                group.group.decide(token, decision)
-        group.group.advance()
+                group.group.apply_prune_decision(token, decision)
+        group.group.advance_trials_to_next_epoch()
     assert group.last(1) == TrainingPruned(1)
     assert isinstance(group.last(0), EvaluationDone)
     assert group.epochs(2) == [1, 2, 3]

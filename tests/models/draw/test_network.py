@@ -169,7 +169,7 @@ def test_norms_of_all_cells_are_used_with_normalize_cells():
 
 def test_images_drawn_from_the_prior_are_probabilities_that_the_seed_determines():
     network = make_draw("ln")
-    first, again = (network.sample(4, torch.Generator().manual_seed(2)) for _ in range(2))
+    first, again = (network.sample_pixel_probabilities(4, torch.Generator().manual_seed(2)) for _ in range(2))
     assert first.shape == (4, *SHAPE)
     assert torch.equal(first, again)
     assert ((first >= 0) & (first <= 1)).all()

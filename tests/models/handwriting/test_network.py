@@ -22,7 +22,7 @@ from bln_search.norms.network.layers import (
     get_norms_by_name,
     moments_by_estimate_from_training_history,
 )
-from bln_search.tasks.density import negative_log_likelihood
+from bln_search.tasks.density import score_density_outputs
 from tests.evaluation.builders import row_specs
 from tests.models.handwriting.networks import SHAPE, SIZE, SIZES, STEPS, TEXT, make_inputs, make_network
 from tests.models.recurrent.oracle import sigmoid
@@ -161,7 +161,7 @@ def test_one_pass_equals_plain_passes_under_every_configuration(method, semantic
     batches = list(iter_mini_batches_with_fillers(inputs, torch.zeros(len(inputs), 0, dtype=torch.int64), SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))
     fused, plain = (
-        evaluate_rows_per_example(network, batches, rows, populations, score=negative_log_likelihood, one_pass=one_pass)
+        evaluate_rows_per_example(network, batches, rows, populations, score=score_density_outputs, one_pass=one_pass)
         for one_pass in (True, False)
     )
     assert len(rows) == {"bln": 16, "mbn": 9}.get(method, 4)

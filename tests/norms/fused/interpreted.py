@@ -14,22 +14,22 @@ import torch
 
 from bln_search.norms.fused import torch_kernels, triton_launch
 from bln_search.norms.fused.layout import FusedLayout
-from bln_search.norms.fused.terms import FusedTerms, History, HistoryTerm
+from bln_search.norms.fused.terms import FusedTerms, HistoryKind, HistoryTerm
 
 SHAPES = [(7, 5, 1), (6, 4, 15), (25, 6, 196), (3, 130, 1), (2, 70, 40), (1, 5, 1), (300, 3, 1), (2, 3, 1000)]
 TERMS = {
     "bln": FusedTerms(1e-4, 0.7, 0.3),
     "bn": FusedTerms(1e-4, 1.0, None, 1.1),
     "ln": FusedTerms(1e-4, None, 1.0),
-    "mbn": FusedTerms(1e-4, 1.0, None, 1.0, HistoryTerm(History.MEMORY, None, 0.3, between_variance=True)),
-    "mbn without between": FusedTerms(1e-4, 1.0, None, 1.0, HistoryTerm(History.MEMORY, None, 0.3)),
-    "brn": FusedTerms(1e-4, 1.0, None, 1.0, HistoryTerm(History.AVERAGES, None, r_max=1.5, d_max=0.7)),
+    "mbn": FusedTerms(1e-4, 1.0, None, 1.0, HistoryTerm(HistoryKind.MEMORY, None, 0.3, between_variance=True)),
+    "mbn without between": FusedTerms(1e-4, 1.0, None, 1.0, HistoryTerm(HistoryKind.MEMORY, None, 0.3)),
+    "brn": FusedTerms(1e-4, 1.0, None, 1.0, HistoryTerm(HistoryKind.AVERAGES, None, r_max=1.5, d_max=0.7)),
 }
 
 
 def compute(kernels, dtype, layout, terms, tensors):
     x, grad, weight, bias, history = (tensor.to(dtype) for tensor in tensors)
-    if terms.history.kind is not History.NONE:
+    if terms.history.kind is not HistoryKind.NONE:
         terms = dataclasses.replace(terms, history=dataclasses.replace(terms.history, values=history))
     batch = None if terms.batch_weight is None else kernels.compute_batch_statistics(x, layout, terms)
     output, feature = kernels.normalize(x, weight, bias, batch, layout, terms)

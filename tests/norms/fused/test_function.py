@@ -10,8 +10,8 @@ import torch
 from bln_search.norms import make_norm
 from bln_search.norms.fused.function import normalize_fused_with_statistics
 from bln_search.norms.fused.layout import FusedLayout
-from bln_search.norms.fused.terms import FusedTerms, History, HistoryTerm
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.fused.terms import FusedTerms, HistoryKind, HistoryTerm
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 
 SHAPES = [(7, 5), (6, 4, 3, 5), (4, 6, 5), (3, 4, 2, 3, 2), (1, 5), (5, 1), (2, 1, 3, 3)]
 LAYERS = [
@@ -75,7 +75,7 @@ def test_collected_moments_equal_those_without(method, shape):
     inputs = [torch.randn(shape, dtype=torch.float64) for _ in range(3)]
     moments = []
     for layer in pair:
-        with collect_moments([layer]) as accumulators:
+        with use_new_moment_accumulators([layer]) as accumulators:
             for x in inputs:
                 layer(x)
         has = {"has_batch_statistics": method != "ln", "has_feature_statistics": method in ("ln", "bln")}
@@ -90,7 +90,7 @@ def test_collected_moments_equal_those_without(method, shape):
 TERMS = [
     FusedTerms(1e-2, 0.7, 0.4),
     FusedTerms(
-        1e-2, 0.8, None, 1.25, HistoryTerm(History.MEMORY, torch.rand(2, 3).double(), 0.3, between_variance=True)
+        1e-2, 0.8, None, 1.25, HistoryTerm(HistoryKind.MEMORY, torch.rand(2, 3).double(), 0.3, between_variance=True)
     ),
 ]
 

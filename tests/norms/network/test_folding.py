@@ -12,7 +12,7 @@ from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import make_norm
-from bln_search.norms.moment_collection import collect_moments
+from bln_search.norms.moment_collection import use_new_moment_accumulators
 from bln_search.norms.network.folding import AffineStep, copy_with_affine_steps, find_folding_obstacle, make_affine_step
 
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
@@ -28,7 +28,7 @@ def trained_layer(method, semantics, shape, *, per_slot=False):
     d = shape[2] if len(shape) == 3 else shape[1]
     layer = make_norm(method, d, semantics=semantics, batch_size=shape[0]).double()
     layer.weight.data, layer.bias.data = random_input((d,), 0), random_input((d,), 1)
-    with collect_moments([layer]) as accumulators, torch.no_grad():
+    with use_new_moment_accumulators([layer]) as accumulators, torch.no_grad():
         for seed in range(10, 16):
             layer.train()(random_input(shape, seed))
     moments = accumulators[layer].averaged_moments(

@@ -85,7 +85,7 @@ def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
     assert confirmed.p == pytest.approx(float(expected.p[0]))
     assert confirmed.networks == seeds
     if shift and seeds > 2:
-        assert (confirmed.is_better, confirmed.is_significantly_worse) == (shift < 0, shift > 0)
+        assert (confirmed.is_significantly_better, confirmed.is_significantly_worse) == (shift < 0, shift > 0)
 
 
 def test_two_examples_suffice_for_a_difference():
@@ -95,7 +95,7 @@ def test_two_examples_suffice_for_a_difference():
 def test_insignificant_difference_is_neither_better_nor_worse():
     confirmed = compute_held_out_difference_to_uniform(draw_records(5))
     assert confirmed.low < 0 < confirmed.high
-    assert not confirmed.is_better
+    assert not confirmed.is_significantly_better
     assert not confirmed.is_significantly_worse
 
 

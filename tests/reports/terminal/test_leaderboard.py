@@ -19,7 +19,7 @@ def printed(table, width=200):
 
 
 def names(board, **more):
-    return [column.name for column in leaderboard_table(board, **more).columns if not column.is_empty]
+    return [column.name for column in leaderboard_table(board, **more).columns if not column.has_only_empty_cells]
 
 
 def test_the_table_shows_figures_spread_and_reasons():

@@ -114,7 +114,7 @@ def test_durations_have_two_units(seconds, expected):
     ],
 )
 def test_negative_numbers_have_a_minus_sign(text, expected):
-    assert labels.minus_signs(text) == expected
+    assert labels.replace_hyphens_by_minus_signs(text) == expected
 
 
 def test_label_of_a_configuration_names_its_switches():

@@ -118,7 +118,7 @@ def test_row_is_the_recommended_one_by_default(world, study_id, exports):
     assert (early.status_code, early.json()["type"]) == (404, "urn:bln-search:problem:not-analysed")
     compute_and_store_analysis(world.ledger, study_id, None)
     recommendation = world.ledger.analyses.find_current_analysis(study_id).analysis.recommendation
-    world.context.analyses.find_analysis(study_id)
+    world.context.analyses.find_or_load_current_analysis(study_id)
     export = ada.post(exports, json={}).json()
     assert (export["configuration"], export["format"]) == (recommendation.configuration, "all")
     best = ada.post(exports, json={"configuration": "best"}).json()

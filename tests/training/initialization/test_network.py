@@ -17,7 +17,7 @@ from bln_search.models.analytic import set_ap2_input_moments
 from bln_search.norms import make_norm
 from bln_search.norms.analytic.moments import MeanVariance
 from bln_search.norms.network.folding import copy_with_affine_steps
-from bln_search.norms.network.layers import get_norms_by_name, refresh_populations
+from bln_search.norms.network.layers import get_norms_by_name, store_populations_from_moments
 from bln_search.norms.no_normalization import NoNormalization
 from bln_search.specs.sections.initialization import InitializationSpec
 from bln_search.training.initialization import scale_weights_and_set_norm_parameters
@@ -141,7 +141,7 @@ def test_folding_gives_the_plain_weights_back(name, start, method, code):
     }
     for layer in layers.values():
         layer.configuration = InferenceConfiguration(code)
-    refresh_populations(layers, moments, Correction.TOTAL)
+    store_populations_from_moments(layers, moments, Correction.TOTAL)
     folded = copy_with_affine_steps(network.eval())
     steps = [step for step in folded.modules() if type(step).__name__ == "AffineStep"]
     shifts = [layer.bias for layer in norms_of(plain)]

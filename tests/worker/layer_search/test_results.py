@@ -76,7 +76,7 @@ def test_tied_layers_and_other_searches_have_own_results(analysed, ledger_copy, 
     assert (bln.scope, bln.size, ln.size) == (LayerScope.GROUPS, "16", "4")
     assert [(choice.name, len(choice.layers), len(choice.options)) for choice in bln.choices] == [("all", 2, 16)]
     assert bln.difference.mean == 0
-    assert not bln.difference.is_better
+    assert not bln.difference.is_significantly_better
     search_layers_of_study(
         ledger_copy,
         study_id,

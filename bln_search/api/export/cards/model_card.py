@@ -8,7 +8,7 @@ from bln_search.api.export.cards.sections import (
     output_parity_section_lines,
 )
 from bln_search.api.export.check import OutputParity
-from bln_search.api.export.description import LossAndAccuracy, StudyNetworkDescription, output_name
+from bln_search.api.export.description import LossAndAccuracy, StudyNetworkDescription, output_name_for_task
 from bln_search.api.export.exported import WEIGHTS_FILE
 from bln_search.api.export.runtimes import ONNX_PROGRAM, TORCH_PROGRAM
 from bln_search.core.blend import PopulationWeight, parse_estimate_label
@@ -71,7 +71,7 @@ def _loading_section_lines(export: StudyNetworkDescription) -> list[str]:
     if TORCH_PROGRAM in export.files:
         programs.append(f'`torch.export.load("{TORCH_PROGRAM}").module()(inputs)`')
     if ONNX_PROGRAM in export.files:
-        programs.append(f"`{ONNX_PROGRAM}`, input `inputs`, output `{output_name(export.task)}`")
+        programs.append(f"`{ONNX_PROGRAM}`, input `inputs`, output `{output_name_for_task(export.task)}`")
     return [
         *([_LOADING] if WEIGHTS_FILE in export.files else []),
         *([f"Without bln-search: {', or '.join(programs)}.\n"] if programs else []),

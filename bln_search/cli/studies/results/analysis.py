@@ -62,7 +62,7 @@ def load_study_and_analysis(
     """Return a study and its analysis. Exits with code 1 if there is no analysis yet."""
     with open_study_source(database, server, token) as source:
         study_record = source.get_study(study)
-        analysis = source.find_analysis(study_record, allow_incomplete=True)
+        analysis = source.find_or_compute_analysis(study_record, allow_incomplete=True)
     if analysis is None:
         print_error(_why_analysis_is_absent(study_record))
         raise typer.Exit(ExitCode.FAILED)

@@ -107,7 +107,7 @@ def _read_compared_studies(source: StudySource, names: Sequence[str], split: Spl
         raise typer.BadParameter(f"choose 2 to {_MAX_STUDIES} different studies", param_hint="STUDY")
     compared = []
     for study in studies.values():
-        analysis = source.find_analysis(study)
+        analysis = source.find_or_compute_analysis(study)
         recommendation = None if analysis is None else analysis.recommendation
         recommended = None if recommendation is None else recommendation.key
         compared.append(ComparedStudy(study, source.get_losses_by_row(study, split), recommended))

@@ -103,7 +103,7 @@ def export_from_database(
 def choose_exported_row(ledger: Ledger, study: StudyRecord, board: Leaderboard, options: RowOptions) -> LeaderboardRow:
     """Return the row that the options describe. Raises ExportError."""
     if options.configuration == RECOMMENDED:
-        analysis = LedgerSource(ledger).find_analysis(study, allow_incomplete=True)
+        analysis = LedgerSource(ledger).find_or_compute_analysis(study, allow_incomplete=True)
         return get_recommended_row(board, analysis, _OPTION_WORDING)
     return get_matching_row(board, options.parse_row_choice(), _OPTION_WORDING)
 

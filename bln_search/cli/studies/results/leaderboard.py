@@ -115,7 +115,7 @@ def print_or_write_leaderboard(
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
     board = source.get_leaderboard(study, arm, on)
     leaderboard_format = LeaderboardFormat(output)
-    analysis = source.find_analysis(study) if _is_ranked_on_study_split(study, on) else None
+    analysis = source.find_or_compute_analysis(study) if _is_ranked_on_study_split(study, on) else None
     if leaderboard_format is not LeaderboardFormat.TABLE:
         rows = Leaderboard(board.ranked_on, board.rows[:limit])
         write_to_file_or_stdout(_FORMATTERS[leaderboard_format](rows, study, analysis), to)

@@ -91,7 +91,7 @@ def read_study_report_context(source: LedgerSource, study: StudyRecord) -> Study
         if study.spec.measures_layer_geometry
         else {},
         notes=listed_study.notes if listed_study else "",
-        analysis=source.find_analysis(study),
+        analysis=source.find_or_compute_analysis(study),
         probes=ledger.probes.list_probes(study.id),
     )
 

@@ -40,10 +40,10 @@ def _run_together(
     with TrialGroup(replace(environment, runs_one_trial=False), send) as group:
         for task in tasks:
             group.add(task)
-        group.advance()
+        group.advance_trials_to_next_epoch()
         while len(group):
             group.train_fusible_pending_epochs()
-            group.advance()
+            group.advance_trials_to_next_epoch()
             yield group
 
 

@@ -28,7 +28,7 @@ from bln_search.norms.row_batching.compiled.tile_scores import (
     fill_exponentials,
     fill_scaled_weights,
     fill_transposed,
-    multiply,
+    multiply_weight_block_by_tile,
 )
 
 
@@ -120,7 +120,7 @@ def add_scores_of_last_layers(
                 for k in range(0, classes, CLASS_BLOCK):
                     column = block * columns + k
                     for lane in range(0, lanes, TILE_LANES):
-                        multiply(
+                        multiply_weight_block_by_tile(
                             all_weights, column, 4 * columns, tile, lane, lanes, units, products, column * lanes + lane
                         )
             if not around_selected_mean:

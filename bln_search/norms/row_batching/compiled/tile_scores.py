@@ -39,7 +39,7 @@ def fill_transposed(source: Any, start: int, size: int, units: int, lanes: int, 
 
 
 @njit(nogil=True)
-def multiply(
+def multiply_weight_block_by_tile(
     weights: Any, start: int, stride: int, values: Any, column: int, lanes: int, units: int, out: Any, out_start: int
 ) -> None:
     """Write the products of CLASS_BLOCK columns of weights with TILE_LANES columns of values."""

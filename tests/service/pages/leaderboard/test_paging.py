@@ -22,7 +22,7 @@ def test_first_last_and_neighbouring_pages_are_linked(page, links):
 
 def test_number_beyond_the_end_is_the_last_page():
     last = make_paging(999, 50, 101)
-    assert (last.number, last.last, last.start) == (3, 3, 100)
+    assert (last.number, last.last_page, last.start) == (3, 3, 100)
 
 
 def test_empty_table_has_one_page():
