@@ -22,9 +22,9 @@ def measure_weight_norms_and_curvature(
 ) -> tuple[LayerWeightNormAndCurvature, ...]:
     """Measure the geometry of every dense and convolutional layer; the network is left as it was.
 
-    The curvature is that of `compute_directional_fisher_curvature`. Its mean over the directions of the weights, the
-    trace of the layer's block of the Fisher matrix divided by the number of its weights, is estimated from random normal
-    directions.
+    The curvature is that of `compute_directional_fisher_curvature`. Its mean over the directions of the weights is the
+    trace of the layer's block of the Fisher matrix divided by the number of its weights. It is estimated from random
+    normal directions.
 
     Args:
         network: a classifier.
