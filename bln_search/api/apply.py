@@ -96,7 +96,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
     if _outputs_depend_on_batch(choice, layers, configurations):
         warnings.warn(
             f"{choice} depends on the mini-batch: the output for an example changes with the other examples. The best "
-            "row without this dependence is best_independent of the table",
+            "row without this dependence is best_batch_independent of the table",
             BatchDependenceWarning,
             stacklevel=2,
         )

@@ -52,7 +52,7 @@ class RankedLayers:
         return self.with_populations(PerLayerConfiguration.parse(self.result.rows[0].configuration))
 
     @property
-    def best_independent(self) -> PerLayerConfigurationWithPopulations | None:
+    def best_batch_independent(self) -> PerLayerConfigurationWithPopulations | None:
         """The evaluated configuration of lowest loss that is independent of the mini-batch; None if there is none."""
         digits = _find_best_independent_digits(self.record)
         return (

@@ -49,7 +49,7 @@ class ExecutionEnvironment:
 
 
 @lru_cache(maxsize=1)
-def load_prepared_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
+def load_and_prepare_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
     """Load and prepare a study's data on the device; the last result is cached for the next trial of the study."""
     if spec.name in LAZY_DATA_SETS:
         return prepare_image_folders(

@@ -14,7 +14,7 @@ from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
 from bln_search.data.input_shape import find_single_input_size
 from bln_search.data.prepared import PreparedData
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.models import build_model
 from bln_search.norms import Normalization, make_norm
 from bln_search.norms.network.layers import MomentsByEstimate, compute_populations_of_layers, get_norms_by_name
@@ -93,7 +93,7 @@ def use_trained_network(
     """
     weights, gathered = read_checkpoint_weights_and_moments(environment.checkpoints, checkpoint.file, checkpoint.sha256)
     with reproducible_torch(trial.seed, threads=environment.threads):
-        data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
+        data = load_and_prepare_data(trial.data, environment.data, environment.cache, environment.device)
         network = build_initialized_network(trial, data).to(environment.device)
         copy_weights_into_network(network, weights)
         yield LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)

@@ -7,7 +7,7 @@ from contextlib import closing
 
 from bln_search.core.records import EpochRecord
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.gpu_memory import read_peak_memory, reset_peak_memory
 from bln_search.execution.loaded_network import build_initialized_network, load_network_if_readable
 from bln_search.execution.messages import EvaluationDone, Send, TrialTask
@@ -46,7 +46,7 @@ def run_trial_task_announcing_epochs(
     """
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
     with reproducible_torch(trial.seed, threads=environment.threads):
-        data = load_prepared_data(trial.data, environment.data, environment.cache, environment.device)
+        data = load_and_prepare_data(trial.data, environment.data, environment.cache, environment.device)
         reset_peak_memory(environment.peak_memory_device)
         network = build_initialized_network(trial, data).to(environment.device)
         loaded = load_network_if_readable(trial, task.checkpoint, network, data, environment)

@@ -16,7 +16,7 @@ from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
 from bln_search.data.text_lengths import load_and_check_text_lengths
 from bln_search.evaluation.checks.independence import check_example_independence
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.models.factory import check_model_name_and_options
 from bln_search.norms.network.layers import get_norms_by_name
@@ -71,7 +71,7 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
     """
     check_model_fits_data(study)
     environment.checkpoints.check_read_and_write_access()
-    data = load_prepared_data(study.data, environment.data, environment.cache, "cpu")
+    data = load_and_prepare_data(study.data, environment.data, environment.cache, "cpu")
     _check_task_fits_data(study, data)
     _check_conditions_are_evaluable(study, data)
     boundary = make_representative_trial_specs(study)

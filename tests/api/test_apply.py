@@ -56,9 +56,11 @@ def test_a_row_is_warned_of_where_answers_depend_on_the_mini_batch(ranked):
 
 
 def test_the_warning_names_the_row_and_the_way_out(ranked):
-    with pytest.warns(BatchDependenceWarning, match=r"^FFTT \(frozen\) depends on the mini-batch: .*best_independent"):
+    with pytest.warns(
+        BatchDependenceWarning, match=r"^FFTT \(frozen\) depends on the mini-batch: .*best_batch_independent"
+    ):
         bln_search.apply_configuration(make_network(), ranked["FFTT"])
-    bln_search.apply_configuration(make_network(), ranked.best_independent)
+    bln_search.apply_configuration(make_network(), ranked.best_batch_independent)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +89,7 @@ def test_the_best_per_layer_configuration_is_warned_of_as_any_other():
             == answers_depend_on_the_mini_batch(network)
             == (not choice.configuration.is_deterministic)
         )
-    assert not warns(make_network(), layered.best_independent)
+    assert not warns(make_network(), layered.best_batch_independent)
 
 
 def test_layers_of_one_example_are_never_warned_of():

@@ -92,7 +92,7 @@ def test_best_independent_has_the_lowest_loss_of_its_kind(search):
         if configuration.is_deterministic
     }
     assert len(losses) >= 4
-    best = layered.best_independent
+    best = layered.best_batch_independent
     assert best.configuration.is_deterministic
     assert losses[str(best)] == min(losses.values())
     bln_search.apply_configuration(network(), best)

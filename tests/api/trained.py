@@ -45,7 +45,7 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
     messages = []
     load_data = places.load_data_set
     places.load_data_set = lambda *_: data
-    places.load_prepared_data.cache_clear()
+    places.load_and_prepare_data.cache_clear()
     try:
         for _ in iter_epochs_of_trial_task(
             TrialTask(1, trial), places.ExecutionEnvironment(folder, folder, FolderStore(folder)), messages.append
@@ -53,7 +53,7 @@ def train(folder, model, arm, evaluation="{}", data=DIGITS):
             pass
     finally:
         places.load_data_set = load_data
-        places.load_prepared_data.cache_clear()
+        places.load_and_prepare_data.cache_clear()
     checkpoint = next(message.checkpoint for message in messages if isinstance(message, TrainingDone))
     evaluations = next(message.evaluations for message in messages if isinstance(message, EvaluationDone))
     return study, trial, checkpoint, evaluations

@@ -13,7 +13,7 @@ from bln_search.data.imdb import LENGTH
 from bln_search.data.prepared import prepare_data_set
 from bln_search.data.text_lengths import load_and_check_text_lengths, make_splits_with_text_length
 from bln_search.data.texts import build_vocabulary, encode_last_words_left_padded, split_lower_case_words
-from bln_search.execution.environment import load_prepared_data
+from bln_search.execution.environment import load_and_prepare_data
 from bln_search.specs.sections.data import DataSpec
 from tests.data.reviews import make_reviews, write_lines
 
@@ -24,8 +24,8 @@ SPEC = DataSpec(name="imdb", validation=20, fraction=0.5)
 @pytest.fixture
 def prepared(tmp_path):
     write_lines(tmp_path / "imdb", REVIEWS)
-    load_prepared_data.cache_clear()
-    return load_prepared_data(SPEC, tmp_path, tmp_path / "cache", "cpu")
+    load_and_prepare_data.cache_clear()
+    return load_and_prepare_data(SPEC, tmp_path, tmp_path / "cache", "cpu")
 
 
 @pytest.mark.parametrize("length", [20, 160])

@@ -18,7 +18,7 @@ from bln_search.core.loss_description import LossDescription
 from bln_search.core.method import Method
 from bln_search.core.metric_description import MetricDescription
 from bln_search.core.task_plugin import TaskPlugin
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EpochDone, EvaluationDone, TrainingDone, TrialTask
 from bln_search.execution.trial import iter_epochs_of_trial_task
@@ -115,7 +115,7 @@ def plugins(monkeypatch):
 @pytest.fixture
 def environment(tmp_path):
     yield ExecutionEnvironment(tmp_path, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
-    load_prepared_data.cache_clear()
+    load_and_prepare_data.cache_clear()
 
 
 def study_of(task):

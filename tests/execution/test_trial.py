@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from bln_search.core.enums import Split
 from bln_search.data.corruptions import corrupt_images
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
-from bln_search.execution.environment import load_prepared_data
+from bln_search.execution.environment import load_and_prepare_data
 from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import PhaseProgress
 from bln_search.execution.reevaluation import (
@@ -99,7 +99,7 @@ def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment
 
 
 def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluations):
-    load_prepared_data.cache_clear()
+    load_and_prepare_data.cache_clear()
     repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_environment(checkpoint))
     comparisons = compare_evaluations(evaluations, repeated, same_conditions=True)
     assert len(comparisons) == len(evaluations)

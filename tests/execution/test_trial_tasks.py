@@ -10,7 +10,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.core.tasks import TaskName
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.messages import EpochDone, EvaluationDone, TrainingDone, TrialTask
 from bln_search.execution.reevaluation import (
@@ -45,7 +45,7 @@ def trained(request, tmp_path_factory):
         for _ in iter_epochs_of_trial_task(TrialTask(1, trial), environment, sent.append):
             pass
         yield trial, environment, sent
-    load_prepared_data.cache_clear()
+    load_and_prepare_data.cache_clear()
 
 
 def of_type(messages, kind):

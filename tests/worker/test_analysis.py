@@ -11,7 +11,7 @@ from scipy.stats import entropy
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import ProbeKind, Scope, Split
 from bln_search.core.errors import DataError
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
@@ -73,7 +73,7 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     untrained = worker.ledger.queue.submit_study(study, "ada").study_id
     worker.run_until_stopped(once=True)
     analysis = worker.ledger.analyses.find_current_analysis(untrained).analysis
-    classes = load_prepared_data(study.data, worker.environment.data, worker.environment.cache, "cpu").splits[
+    classes = load_and_prepare_data(study.data, worker.environment.data, worker.environment.cache, "cpu").splits[
         Split.TEST
     ][1]
     check = analysis.no_better_than_class_prior

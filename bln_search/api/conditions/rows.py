@@ -16,7 +16,7 @@ from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.condition_comparison import RowComparisonOverConditions, compare_rows_over_conditions
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_value_by_row
+from bln_search.ranking.selection.condition_criteria import Criterion, compute_criterion_values
 
 Tables = Mapping[str, RankedConfigurations]
 
@@ -46,7 +46,7 @@ class RowsOverConditions:
 
     def criterion_values(self, criterion: Criterion) -> NDArray[np.float64]:
         """Value of each row."""
-        return criterion_value_by_row(self.losses, criterion)
+        return compute_criterion_values(self.losses, criterion)
 
     def get_row(self, condition: str, key: RowKey) -> LeaderboardRow:
         """The row of a condition with this key."""

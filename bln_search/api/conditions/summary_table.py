@@ -13,7 +13,7 @@ from bln_search.core.method import Statistic
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.condition_criteria import (
     Criterion,
-    criterion_value_by_row,
+    compute_criterion_values,
     regret_by_row_and_condition,
 )
 from bln_search.ranking.selection.recommendation import is_deterministic_configuration
@@ -97,7 +97,9 @@ def rows_over_conditions_to_records(rows: RowsOverConditions) -> list[Record]:
     first = next(iter(tables.values()))
     letters = _letters_by_row(rows)
     above = regret_by_row_and_condition(rows.losses) if rows.keys else rows.losses
-    values = {criterion: criterion_value_by_row(rows.losses, criterion) for criterion in Criterion} if rows.keys else {}
+    values = (
+        {criterion: compute_criterion_values(rows.losses, criterion) for criterion in Criterion} if rows.keys else {}
+    )
     keys = [*rows.keys, *(row.key for row in rows.without_value)]
     reasons = {row.key: row.reason or str(row.state) for row in rows.without_value}
     records = []

@@ -30,7 +30,7 @@ class ComparedRankedRows(RankedRows):
         return self[0]
 
     @property
-    def best_independent(self) -> RankedConfiguration | None:
+    def best_batch_independent(self) -> RankedConfiguration | None:
         """The row of lowest loss that is independent of the mini-batch; None if no ranked row is."""
         return next((candidate for candidate in self if candidate.row.rank and candidate.is_independent), None)
 
@@ -50,7 +50,7 @@ class ComparedRankedRows(RankedRows):
     def recommended(self) -> RankedConfiguration:
         """The row to use: among rows near the lowest mean loss, the cheapest that is independent of the mini-batch.
 
-        It depends on the mini-batch if all rows near the lowest mean loss do; `best_independent` never does. The row of
+        It depends on the mini-batch if all rows near the lowest mean loss do; `best_batch_independent` never does. The row of
         the network before conversion (`as_is`) is recommended unless another is significantly better.
         Raises ModelError if no row has a value.
         """

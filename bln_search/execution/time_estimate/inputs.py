@@ -15,7 +15,7 @@ from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.prepared import PreparedData
 from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.data.text_lengths import make_splits_with_text_length
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.time_estimate.extrapolation import list_batch_sizes_and_lengths_to_measure
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.split_sizes import list_known_split_sizes
@@ -101,7 +101,7 @@ def load_or_make_measurement_inputs(
     examples = 2 * max(sizes | {_VALIDATED_EXAMPLES})
     start = stopwatch.read_seconds()
     try:
-        whole = load_prepared_data(spec, environment.data, environment.cache, environment.device)
+        whole = load_and_prepare_data(spec, environment.data, environment.cache, environment.device)
     except DataUnavailableOnMachineError as error:
         random = make_synthetic_prepared_data(spec, examples, environment.device)
         if not (counts := list_known_split_sizes(spec)):

@@ -30,7 +30,11 @@ from bln_search.ranking.paired.condition_comparison import check_equal_numbers_o
 from bln_search.ranking.paired.crossed_anova import ContrastEstimates
 from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_value_by_row, deciding_condition_by_row
+from bln_search.ranking.selection.condition_criteria import (
+    Criterion,
+    compute_criterion_values,
+    deciding_condition_by_row,
+)
 from bln_search.ranking.selection.near_best import is_near_best
 from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
 
@@ -81,7 +85,7 @@ def select_row_over_conditions(
     """
     check_equal_numbers_of_seeds_and_rows(tables)
     losses = np.stack([table.losses.mean(axis=(0, 2), dtype=np.float64) for table in tables], axis=1)
-    values = criterion_value_by_row(losses, criterion)
+    values = compute_criterion_values(losses, criterion)
     best = int(values.argmin())
     excesses = _excess_over_best_row(tables, losses, criterion, best)
     scale = losses.min(axis=0).mean() if criterion is Criterion.REGRET else values[best]

@@ -31,7 +31,7 @@ def regret_by_row_and_condition(losses: Floats) -> Floats:
     return above
 
 
-def criterion_value_by_row(losses: Floats, criterion: Criterion) -> Floats:
+def compute_criterion_values(losses: Floats, criterion: Criterion) -> Floats:
     """Value of each row, (K,). losses: (K rows, C conditions)."""
     if criterion is Criterion.MEAN:
         means: Floats = losses.mean(axis=1)

@@ -7,7 +7,7 @@ import logging
 from bln_search.core.class_prior import ClassPriorBaseline, compute_class_prior_baseline
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.tasks import TaskName
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, find_arms_no_better_than_prior
 from bln_search.specs.study import StudySpec
@@ -32,7 +32,7 @@ def find_arms_not_beating_class_prior(
         return None
     data = study.data
     try:
-        targets = load_prepared_data(data, environment.data, environment.cache, "cpu").splits[board.ranked_on][1]
+        targets = load_and_prepare_data(data, environment.data, environment.cache, "cpu").splits[board.ranked_on][1]
     except BlnSearchError as error:
         _log.info("the class-prior baseline is not known: %s", error)
         return None

@@ -131,7 +131,7 @@ def test_a_notebook_shows_why_rows_have_no_rank():
 
 
 def test_best_independent_is_the_first_row_without_the_mini_batch(ranked):
-    row = ranked.best_independent
+    row = ranked.best_batch_independent
     assert row.row == next(row.row for row in ranked if row.configuration.is_deterministic)
     assert row.is_independent
     inputs = torch.randn(10, 6)
@@ -148,7 +148,7 @@ def test_nothing_is_independent_where_such_rows_have_no_value():
     network = nn.Sequential(bln_search.BN(6), nn.Linear(6, 2))
     ranked = bln_search.evaluate_configurations(network, batches, make_loader(seed=1))
     assert {str(row.configuration) for row in ranked if row.row.rank} == {"FF--", "TF--"}
-    assert ranked.best_independent is None
+    assert ranked.best_batch_independent is None
     assert not ranked.recommended.is_independent
 
 
@@ -158,7 +158,7 @@ def test_a_value_for_each_slot_makes_a_row_depend_on_the_position():
     ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1), per_slot=True)
     assert not ranked["TTTT"].is_independent
     assert ranked["TTFF"].is_independent
-    assert str(ranked.best_independent.configuration) == "TTFF"
+    assert str(ranked.best_batch_independent.configuration) == "TTFF"
 
 
 def test_the_documentation_of_a_table_names_its_keys(ranked):

@@ -10,7 +10,7 @@ import pytest
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.states import StudyState
 from bln_search.core.tasks import TaskName
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_and_store_analysis
@@ -36,7 +36,7 @@ def study(request, world, monkeypatch):
     assert run_study(world.ledger, accepted, InProcessExecutor(environment), RecordingWatcher()) is StudyState.COMPLETE
     compute_and_store_analysis(world.ledger, accepted, environment)
     yield request.param, spec.resolved_task.description, accepted
-    load_prepared_data.cache_clear()
+    load_and_prepare_data.cache_clear()
 
 
 def test_from_the_study_file_to_table_page_and_export(study, world, invoke, tmp_path):

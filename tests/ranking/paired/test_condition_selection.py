@@ -8,7 +8,7 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from bln_search.ranking.paired.condition_selection import select_row_over_conditions
-from bln_search.ranking.selection.condition_criteria import Criterion, criterion_value_by_row
+from bln_search.ranking.selection.condition_criteria import Criterion, compute_criterion_values
 from tests.ranking.conditions import draw_conditions
 from tests.ranking.tables import band
 
@@ -26,7 +26,7 @@ def test_each_criterion_selects_its_own_row(criterion, sizes):
     """Row 0 has the lowest mean, row 1 the lowest highest loss, row 2 the least regret."""
     means = [[1.0, 1.0, 3.2], [2.4, 2.4, 2.6], [1.6, 1.7, 3.0], [0.9, 3.0, 2.1]]
     selected = select(draw_conditions(np.random.default_rng(0), sizes, means, noise=0.1), criterion)
-    values = criterion_value_by_row(np.asarray(means), criterion)
+    values = compute_criterion_values(np.asarray(means), criterion)
     assert selected.row == int(values.argmin())
     assert selected.excess == 0
 

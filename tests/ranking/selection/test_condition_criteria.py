@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.ranking.selection.condition_criteria import (
     Criterion,
-    criterion_value_by_row,
+    compute_criterion_values,
     deciding_condition_by_row,
     regret_by_row_and_condition,
 )
@@ -28,7 +28,7 @@ def by_loop(losses, criterion):
 
 @pytest.mark.parametrize("criterion", Criterion)
 def test_values_equal_a_loop_over_the_definition(criterion):
-    assert criterion_value_by_row(LOSSES, criterion) == pytest.approx(by_loop(LOSSES, criterion))
+    assert compute_criterion_values(LOSSES, criterion) == pytest.approx(by_loop(LOSSES, criterion))
 
 
 def test_the_best_row_of_a_condition_has_no_regret():
@@ -40,4 +40,4 @@ def test_deciding_condition_gives_the_value(criterion, expected):
     deciding = deciding_condition_by_row(LOSSES, criterion)
     assert deciding.tolist() == expected
     source = regret_by_row_and_condition(LOSSES) if criterion is Criterion.REGRET else LOSSES
-    assert source[np.arange(3), deciding] == pytest.approx(criterion_value_by_row(LOSSES, criterion))
+    assert source[np.arange(3), deciding] == pytest.approx(compute_criterion_values(LOSSES, criterion))

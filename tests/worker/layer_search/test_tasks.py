@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.core.tasks import TaskName
-from bln_search.execution.environment import ExecutionEnvironment, load_prepared_data
+from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
 from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.search.layers.trial_search import search_layers_of_trial
@@ -52,7 +52,7 @@ def test_uniform_losses_equal_those_of_the_leaderboard(task, tmp_path, request):
     (checkpoint,) = [message.checkpoint for message in sent if isinstance(message, TrainingDone)]
     (done,) = [message for message in sent if isinstance(message, EvaluationDone)]
     record = search_layers_of_trial(trial, checkpoint, environment, study.layers)
-    load_prepared_data.cache_clear()
+    load_and_prepare_data.cache_clear()
     evaluations = {
         str(evaluation.key.configuration): evaluation
         for evaluation in done.evaluations

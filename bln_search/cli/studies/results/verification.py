@@ -135,12 +135,12 @@ def _trial_verification_to_record(reproduction: TrialReevaluation) -> Record:
 
 def _check_data_set_present(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
     """Raise DataError if the data set is missing, once instead of for each trial."""
-    from bln_search.execution.environment import load_prepared_data
+    from bln_search.execution.environment import load_and_prepare_data
     from bln_search.execution.reevaluation import choose_reevaluation_environment
 
     assert trial.checkpoint is not None
     conditions = choose_reevaluation_environment(trial.checkpoint)
-    load_prepared_data(trial.spec.data, environment.data, environment.cache, conditions.device)
+    load_and_prepare_data(trial.spec.data, environment.data, environment.cache, conditions.device)
 
 
 def _reevaluate_and_compare_trial(

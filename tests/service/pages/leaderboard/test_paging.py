@@ -17,7 +17,7 @@ from service.pages.leaderboard.paging import make_paging
     ],
 )
 def test_first_last_and_neighbouring_pages_are_linked(page, links):
-    assert make_paging(page, 50, 1000).links == links
+    assert make_paging(page, 50, 1000).linked_page_numbers == links
 
 
 def test_number_beyond_the_end_is_the_last_page():
@@ -26,4 +26,4 @@ def test_number_beyond_the_end_is_the_last_page():
 
 
 def test_empty_table_has_one_page():
-    assert (make_paging(5, 50, 0).number, make_paging(5, 50, 0).links) == (1, [1])
+    assert (make_paging(5, 50, 0).number, make_paging(5, 50, 0).linked_page_numbers) == (1, [1])
