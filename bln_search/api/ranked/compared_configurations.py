@@ -50,8 +50,8 @@ class ComparedRankedRows(RankedRows):
     def recommended(self) -> RankedConfiguration:
         """The row to use: among rows near the lowest mean loss, the cheapest that is independent of the mini-batch.
 
-        It depends on the mini-batch if all rows near the lowest mean loss do; `best_batch_independent` never does. The row of
-        the network before conversion (`as_is`) is recommended unless another is significantly better.
+        It depends on the mini-batch if all rows near the lowest mean loss do; `best_batch_independent` never does. The
+        row of the network before conversion (`as_is`) is recommended unless another is significantly better.
         Raises ModelError if no row has a value.
         """
         recommendation = self.recommendation
