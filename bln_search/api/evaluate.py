@@ -28,7 +28,7 @@ from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.several_tables import combine_tables_over_networks
 from bln_search.core.enums import Correction, parse_enum
 from bln_search.evaluation.adapted_network import Forward
-from bln_search.evaluation.chunking import MEMORY_LIMIT
+from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
 from bln_search.norms.moment_collection import LayerMoments
 
 
@@ -168,6 +168,8 @@ def evaluate_configurations(
     fingerprints = compute_fingerprints_unless_equal(networks)
     data = EvaluationData.from_peeked_loaders(populations, conditions, networks=len(networks))
     evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
-    return combine_tables_over_networks(
-        [evaluation.evaluate_and_rank_per_condition() for evaluation in evaluations], fingerprints
-    )
+    try:
+        tables = [evaluation.evaluate_and_rank_per_condition() for evaluation in evaluations]
+    finally:
+        release_freed_memory()
+    return combine_tables_over_networks(tables, fingerprints)

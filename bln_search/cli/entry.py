@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import suppress
-from pathlib import Path
+from os.path import isfile
 
 from bln_search.core.version import VERSION
 
@@ -27,4 +27,4 @@ def main() -> None:
 def _may_run_local_trials(arguments: list[str]) -> bool:
     """Return whether these arguments run a file that exists, and do not name the executor `ray` or ask for help."""
     is_elsewhere = any(argument in ("ray", "--executor=ray", "--help") for argument in arguments)
-    return arguments[:1] == ["run"] and not is_elsewhere and any(Path(name).is_file() for name in arguments[1:])
+    return arguments[:1] == ["run"] and not is_elsewhere and any(map(isfile, arguments[1:]))

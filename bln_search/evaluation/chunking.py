@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -23,9 +24,13 @@ MEMORY_LIMIT = 256 * 2**20
 _FASTEST_BYTES = {"cpu": 31 * 2**20, "cuda": 512 * 2**20}
 """Bytes of the largest activation at which a pass is fastest: on CPU what caches and the allocator reuse well."""
 
-_MALLOC_OPTIONS = {-3: 32 * 2**20, -1: 2**30, -2: 32 * 2**20}
-"""Of glibc, in bytes: from M_MMAP_THRESHOLD (-3) on freed blocks are returned to the system, from M_TRIM_THRESHOLD (-1)
-on the end of the heap, which grows by M_TOP_PAD (-2)."""
+_MALLOC_OPTIONS = {
+    "MALLOC_MMAP_THRESHOLD_": (-3, 32 * 2**20),
+    "MALLOC_TRIM_THRESHOLD_": (-1, 2**30),
+    "MALLOC_TOP_PAD_": (-2, 32 * 2**20),
+}
+"""Options of glibc by their environment variables, with their numbers and bytes: the size from which a freed block is
+returned to the system, that from which the end of the heap is, and by how much the heap grows."""
 
 
 @dataclass(frozen=True)
@@ -60,12 +65,14 @@ def choose_chunk_sizes(
 def retain_freed_memory() -> None:
     """Make glibc keep freed buffers for reuse, which avoids page faults; effective once for the process.
 
-    `release_freed_memory` returns them to the system. Other C libraries are left as they are.
+    `release_freed_memory` returns them to the system. Options that environment variables set, and other C libraries,
+    are left as they are.
     """
-    with suppress(AttributeError, OSError):
+    with suppress(AttributeError, OSError, TypeError):  # TypeError: Windows
         set_option = ctypes.CDLL(None).mallopt
-        for option, value in _MALLOC_OPTIONS.items():
-            set_option(option, value)
+        for variable, (option, value) in _MALLOC_OPTIONS.items():
+            if variable not in os.environ:
+                set_option(option, value)
 
 
 def release_freed_memory() -> None:
@@ -75,7 +82,7 @@ def release_freed_memory() -> None:
     """
     if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         torch.cuda.empty_cache()
-    with suppress(AttributeError, OSError):
+    with suppress(AttributeError, OSError, TypeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 

@@ -45,21 +45,25 @@ def run_trial_task_announcing_epochs(
         generator after an epoch abandons the trial.
     """
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
-    with reproducible_torch(trial.seed, threads=environment.threads):
-        data = load_and_prepare_data(trial.data, environment.data, environment.cache, environment.device)
-        reset_peak_memory(environment.peak_memory_device)
-        network = build_initialized_network(trial, data).to(environment.device)
-        loaded = load_network_if_readable(trial, task.checkpoint, network, data, environment)
-        if loaded is None:
-            loaded = yield from iter_epochs_and_write_checkpoint(task, network, data, environment, send)
-            yield None
-        if loaded is not None and trial.is_search_phase_trial:
-            send(EvaluationDone(()))
-        elif loaded is not None:
+    try:
+        with reproducible_torch(trial.seed, threads=environment.threads):
+            data = load_and_prepare_data(trial.data, environment.data, environment.cache, environment.device)
             reset_peak_memory(environment.peak_memory_device)
-            evaluations = evaluate_trained_network(loaded, send, memory_limit=memory_limit)
-            probes = (
-                () if trial.probes is None else measure_trial_probes(loaded, trial.probes, environment, memory_limit)
-            )
-            send(EvaluationDone(evaluations, probes, read_peak_memory(environment.peak_memory_device)))
-    release_freed_memory()
+            network = build_initialized_network(trial, data).to(environment.device)
+            loaded = load_network_if_readable(trial, task.checkpoint, network, data, environment)
+            if loaded is None:
+                loaded = yield from iter_epochs_and_write_checkpoint(task, network, data, environment, send)
+                yield None
+            if loaded is not None and trial.is_search_phase_trial:
+                send(EvaluationDone(()))
+            elif loaded is not None:
+                reset_peak_memory(environment.peak_memory_device)
+                evaluations = evaluate_trained_network(loaded, send, memory_limit=memory_limit)
+                probes = (
+                    ()
+                    if trial.probes is None
+                    else measure_trial_probes(loaded, trial.probes, environment, memory_limit)
+                )
+                send(EvaluationDone(evaluations, probes, read_peak_memory(environment.peak_memory_device)))
+    finally:
+        release_freed_memory()

@@ -6,7 +6,7 @@ u. With the target's logit subtracted from both terms, the loss of an example is
     log(1 + Σ_{k ≠ target} exp(A_vk)·exp(C_uk))
 
 so exponentials are computed of the terms, not of their sums. The answer is correct where every product is below one.
-Where the largest is one, two classes are equal, and the answer is the first of them.
+Where the largest is one, two classes are nearly equal, and the sums A_v + C_u decide.
 """
 
 from __future__ import annotations
@@ -38,29 +38,29 @@ def try_compute_factored_cross_entropy(logits: ClassMajorLogitsAsSums, targets: 
     if not torch.isfinite(sums.sum()):
         return None
     correct = largest < 1
-    _decide_ties(correct, largest == 1, terms[:num_batch], terms[num_batch:], targets.t())
+    _decide_near_ties(correct, largest == 1, logits, targets.t())
     rows = [batch * len(feature) + feature_variant for batch, feature_variant in logits.rows]
     if rows != list(range(len(sums))):
         sums, correct = sums[rows], correct[rows]
     return sums.log1p_(), correct
 
 
-def _decide_ties(correct: Tensor, is_tied: Tensor, batch: Tensor, feature: Tensor, targets: Tensor) -> None:
-    """Write whether the answer is correct where the largest product is one: it is if no class before the target has it.
+def _decide_near_ties(correct: Tensor, is_near_tie: Tensor, logits: ClassMajorLogitsAsSums, targets: Tensor) -> None:
+    """Write whether the answer is correct where the largest product is one: of equal logits the first is the answer.
 
     Args:
         correct: of each pair of variants, (pairs, N, G).
-        is_tied: where to write.
-        batch: exponentials of the batch variants, (variants, K, N, G).
-        feature: exponentials of the feature variants, likewise.
+        is_near_tie: where to write.
+        logits: their terms.
         targets: classes, (N, G).
     """
-    if not is_tied.any():
+    if not is_near_tie.any():
         return
-    pairs, examples, groups = is_tied.nonzero(as_tuple=True)
-    products = batch[pairs // len(feature), :, examples, groups] * feature[pairs % len(feature), :, examples, groups]
-    is_before = torch.arange(products.shape[1], device=products.device) < targets[examples, groups, None]
-    correct[pairs, examples, groups] = ~((products == 1) & is_before).any(1)
+    pairs, examples, groups = is_near_tie.nonzero(as_tuple=True)
+    num_features = len(logits.feature)
+    batch = torch.stack(logits.batch)[pairs // num_features, :, examples, groups]
+    sums = batch + logits.feature[pairs % num_features, :, examples, groups]
+    correct[pairs, examples, groups] = sums.argmax(1) == targets[examples, groups]
 
 
 def _sum_and_max_of_products(batch: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:

@@ -94,6 +94,7 @@ class TreePerLayerEvaluator:
             others=self.options.others,
         )
         self.space = whole_space if space is None else space
+        retain_freed_memory()
         self._chunk_bytes = choose_chunk_bytes(self.options.memory_limit, example.device)
         self._is_checked = False
         self._cache = ActivationPrefixCache(self.options.memory_limit)
@@ -140,7 +141,6 @@ class TreePerLayerEvaluator:
         trie = build_configuration_trie(digits_of_all_configurations(self.space))
         total = sums if sums is not None else RunningScoreSums.zeros(max(self._folds) + 1, len(trie))
         total.total = len(self.batches)
-        retain_freed_memory()
         for fold in sorted(set(self._folds)):
             start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
             for group in self._iter_groups_of_batches(range(max(start, total.done), stop)):

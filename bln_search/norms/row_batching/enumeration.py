@@ -47,8 +47,8 @@ def normalize_all_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatc
         )
     copies = len(x.batch_layout.plan.rows)
     inputs = remove_row_tag(x)
-    if x.copies < copies:
-        inputs = inputs.repeat(copies // x.copies, *[1] * (x.ndim - 1))
+    is_repeated = x.copies < copies
+    inputs = inputs.repeat(copies // x.copies, *[1] * (x.ndim - 1)) if is_repeated else inputs.contiguous()
     return tag_with_rows(_normalize_separate_inputs(layer, inputs, x.batch_layout, sources), x.batch_layout, copies)
 
 

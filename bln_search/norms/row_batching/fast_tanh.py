@@ -14,7 +14,7 @@ PIECE = 2**17
 """Values that are computed together, so that intermediate results stay in the cache."""
 
 _SAMPLED_EXAMPLES = 32
-"""Examples from which the size of channels is estimated."""
+"""Largest number of examples from which the size of channels is estimated."""
 
 _SMALLEST_CHANNEL = 0.01
 """Root mean square of a channel below which torch's function is used."""
@@ -38,13 +38,14 @@ def tanh_of_rows(x: Tensor) -> Tensor:
     return out
 
 
-def sample_example_indices(examples: int) -> list[int]:
-    """Return positions of a sample of examples, spread over all of them.
+def sample_example_indices(examples: int, most: int = _SAMPLED_EXAMPLES) -> list[int]:
+    """Return indices of at most `most` examples, spread over all of them.
 
     Their distances differ, so that a sample of several mini-batches does not take the same example of each.
     """
-    step = max(1, examples // _SAMPLED_EXAMPLES)
-    return [start + index * index % step for index, start in enumerate(range(0, examples - step + 1, step))]
+    size = min(examples, most)
+    step = examples // max(1, size)
+    return [index * step + index * (index + 1) // 2 % step for index in range(size)]
 
 
 def replace_by_tanh_of_half(x: Tensor) -> None:

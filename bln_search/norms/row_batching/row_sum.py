@@ -71,10 +71,9 @@ class RowOutputsAsSums:
         return out.view(len(self.rows) * self.groups * self.size, *self.feature_shape)
 
     def _sample_of_rows(self, feature: Tensor) -> Tensor:
-        """Return some examples of each row, (rows·examples, *features)."""
-        groups, examples = zip(
-            *(divmod(at, self.size) for at in sample_example_indices(self.groups * self.size)), strict=True
-        )
+        """Return some examples of each row, (rows·examples, *features); two where each has many values of a channel."""
+        indices = sample_example_indices(self.groups * self.size, 32 if len(self.feature_shape) == 1 else 2)
+        groups, examples = zip(*(divmod(index, self.size) for index in indices), strict=True)
         shape = (self.groups, self.size, *self.feature_shape)
         batch = torch.stack([term.expand(shape)[groups, examples] for term in self.batch])
         features = feature[:, groups, examples]

@@ -59,23 +59,30 @@ def test_other_data_sizes_and_populations_are_not_compared_again(checks):
     assert len(checks) == 1
 
 
-def stateless_score(outputs, targets):
-    return cross_entropy_and_correctness(outputs, targets)
+def replace_hook(network):
+    network.hook.remove()
+    network[3].register_forward_hook(lambda *_: None)
+
+
+def replace_forward(network):
+    network[2].forward = torch.sigmoid
 
 
 @pytest.mark.parametrize(
     ("change", "options"),
     [
         (lambda network: network.append(nn.Identity()), {}),
-        (lambda network: network[3].register_forward_hook(lambda *_: None), {}),
+        (replace_hook, {}),
+        (replace_forward, {}),
         (lambda network: network[2].register_forward_pre_hook(lambda *_: None), {}),
-        (lambda network: network.double().float(), {"rows": ROWS[:3]}),
-        (lambda network: None, {"score": stateless_score}),
+        (lambda network: setattr(network, "adds_positions", True), {}),
+        (lambda network: None, {"rows": ROWS[:3]}),
     ],
-    ids=["module", "hook", "pre-hook", "rows", "score"],
+    ids=["module", "hook", "forward", "pre-hook", "attribute", "rows"],
 )
 def test_a_change_is_compared_again(checks, change, options):
     network = make_network()
+    network.hook = network[3].register_forward_hook(lambda *_: None)
     evaluate(network)
     change(network)
     for _ in range(2):
@@ -83,15 +90,15 @@ def test_a_change_is_compared_again(checks, change, options):
     assert len(checks) == 2
 
 
-def test_a_score_with_a_state_is_compared_every_time(checks):
-    network, weight = make_network(), 1.0
+def weigh_losses(outputs, targets, weight):
+    losses, correct = cross_entropy_and_correctness(outputs, targets)
+    return losses * weight, correct
 
-    def weighted_score(outputs, targets):
-        losses, correct = cross_entropy_and_correctness(outputs, targets)
-        return losses * weight, correct
 
-    for _ in range(2):
-        evaluate(network, score=weighted_score)
+def test_a_score_of_the_user_is_compared_every_time(checks):
+    network = make_network()
+    for weight in (1.0, 2.0):
+        evaluate(network, score=lambda *batch, weight=weight: weigh_losses(*batch, weight))
     assert len(checks) == 2
 
 

@@ -48,6 +48,18 @@ def test_the_first_of_equal_classes_is_the_answer(dtype):
     torch.testing.assert_close(correct, first == targets.t())
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_of_nearly_equal_classes_the_larger_is_the_answer(dtype, sign):
+    tiny = sign * torch.finfo(dtype).eps / 8
+    assert torch.tensor(tiny, dtype=dtype).exp() == 1
+    batch = torch.tensor([0.0, tiny], dtype=dtype).view(1, 2, 1, 1)
+    terms = ClassMajorLogitsAsSums((batch[0],), torch.zeros_like(batch), ((0, 0),))
+    for target in (0, 1):
+        _, correct = try_compute_factored_cross_entropy(terms, torch.tensor([[target]]))
+        assert bool(correct) == (target == (sign == 1))
+
+
 def test_overflowing_exponentials_and_unknown_classes_are_not_computed():
     terms, targets = make_terms()
     assert try_compute_factored_cross_entropy(terms, targets + CLASSES) is None

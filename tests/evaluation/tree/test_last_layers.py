@@ -139,6 +139,19 @@ def test_of_equal_classes_the_first_is_the_answer(calls):
     assert (evaluator.sum_scores_of_all_configurations().correct == int((targets == 0).sum())).all()
 
 
+def test_of_nearly_equal_classes_the_larger_is_the_answer(calls):
+    network = make_network()
+    evaluator = make_evaluator(network)
+    with torch.no_grad():
+        network[-1].weight[1], network[-1].bias[:2] = network[-1].weight[0], torch.tensor([0.0, 1e-9])
+        network[-1].weight[2:], network[-1].bias[2:] = 0.0, -9.0
+        network[-1].weight[:2] = 0.0
+    assert_kernel_equals_torch(evaluator)
+    assert None not in calls
+    targets = torch.cat([targets for _, targets in evaluator.batches])
+    assert (evaluator.sum_scores_of_all_configurations().correct == int((targets == 1).sum())).all()
+
+
 def test_losses_that_overflow_are_computed_by_torch(calls):
     network = make_network()
     evaluator = make_evaluator(network)

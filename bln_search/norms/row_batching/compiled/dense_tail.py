@@ -23,12 +23,14 @@ from bln_search.norms.row_batching.compiled.simd import LANES, load
 from bln_search.norms.row_batching.compiled.tile_scores import (
     CLASS_BLOCK,
     TILE_LANES,
+    add_answers_of_near_ties,
     add_scores,
     compute_centred_tanh_tile,
-    fill_exponentials,
+    fill_relative_logits,
     fill_scaled_weights,
     fill_transposed,
     multiply_weight_block_by_tile,
+    replace_by_exponentials,
 )
 
 
@@ -84,8 +86,9 @@ def add_scores_of_last_layers(
     all_weights = np.zeros(units * 4 * columns, np.float32)
     sums, products = np.empty(3 * columns, np.float32), np.empty(4 * columns * lanes, np.float32)
     one_hot, valid = np.zeros(classes * lanes, np.float32), np.zeros(lanes, np.float32)
-    batch_exponentials = np.empty(4 * classes * LANES, np.float32)
-    feature_exponentials = np.empty(4 * classes * LANES, np.float32)
+    batch_values = np.empty(4 * classes * LANES, np.float32)
+    feature_values = np.empty(4 * classes * LANES, np.float32)
+    near_ties = np.empty(len(last_rows) * LANES, np.float32)
     for unit in range(units):
         for column in range(2 * columns):
             all_weights[unit * 4 * columns + column] = weights[unit * 2 * columns + column]
@@ -126,31 +129,17 @@ def add_scores_of_last_layers(
             if not around_selected_mean:
                 products[3 * columns * lanes :] = products[2 * columns * lanes : 3 * columns * lanes]
             for lane in range(0, size, LANES):
-                fill_exponentials(
-                    tile,
-                    mean,
-                    products,
-                    sums,
-                    weight_sums,
-                    constant,
-                    one_hot,
-                    scalars,
-                    around_selected_mean,
-                    (units, lanes, classes, columns),
-                    lane,
-                    batch_exponentials,
-                    feature_exponentials,
-                )
-                add_scores(
-                    batch_exponentials,
-                    feature_exponentials,
-                    last_rows,
-                    classes,
-                    one_hot,
-                    (lane, lanes),
-                    load(valid, lane),
-                    losses,
-                    correct,
-                    row * tiles + position,
-                    len(rows) * tiles,
-                )
+                logits = batch_values, feature_values
+                constants = tile, mean, products, sums, weight_sums, constant, one_hot, scalars, around_selected_mean
+                fill_relative_logits(*constants, (units, lanes, classes, columns), lane, *logits)
+                replace_by_exponentials(*logits, classes, one_hot, lane, lanes)
+                place, stride = row * tiles + position, len(rows) * tiles
+                valid_lanes = load(valid, lane)
+                if (
+                    add_scores(*logits, last_rows, classes, valid_lanes, losses, correct, place, stride, near_ties)
+                    > 0.0
+                ):
+                    fill_relative_logits(*constants, (units, lanes, classes, columns), lane, *logits)
+                    add_answers_of_near_ties(
+                        *logits, last_rows, classes, one_hot, lane, lanes, correct, place, stride, near_ties
+                    )

@@ -149,7 +149,7 @@ def fill_scaled_weights(
 
 
 @njit(nogil=True, error_model="numpy")
-def fill_exponentials(
+def fill_relative_logits(
     tile: Any,
     mean: Any,
     products: Any,
@@ -164,7 +164,7 @@ def fill_exponentials(
     batch: Any,
     feature: Any,
 ) -> None:
-    """Write exponentials of the variants of both pairs, relative to the target's, for the examples of a vector.
+    """Write the variants of both pairs, relative to the target's, for the examples of a vector.
 
     Variants are in the order of (mean, deviation): both of the mini-batch, deviation of the population, mean of the
     population, both of the population. `batch` and `feature` are (4, classes, LANES).
@@ -214,19 +214,29 @@ def fill_exponentials(
         targets_centred = targets_centred + is_target * centred
         targets_shifted = targets_shifted + is_target * shifted
     for k in range(classes):
-        others = 1.0 - load(one_hot, k * lanes + lane)
         position = k * LANES
         step = classes * LANES
-        store(batch, position, exp(load(batch, position) - targets_batch_own) * others)
-        store(batch, position + step, exp(load(batch, position + step) - targets_batch_population) * others)
-        store(batch, position + 2 * step, exp(load(batch, position + 2 * step) - targets_batch_around) * others)
-        store(batch, position + 3 * step, exp(load(batch, position + 3 * step) - targets_batch_shifted) * others)
+        store(batch, position, load(batch, position) - targets_batch_own)
+        store(batch, position + step, load(batch, position + step) - targets_batch_population)
+        store(batch, position + 2 * step, load(batch, position + 2 * step) - targets_batch_around)
+        store(batch, position + 3 * step, load(batch, position + 3 * step) - targets_batch_shifted)
         centred = load(feature, position) - targets_centred
         shifted = load(feature, position + 2 * step) - targets_shifted
-        store(feature, position, exp(centred * own_scale))
-        store(feature, position + step, exp(centred * population_scale))
-        store(feature, position + 2 * step, exp(shifted * around_scale))
-        store(feature, position + 3 * step, exp(shifted * population_scale))
+        store(feature, position, centred * own_scale)
+        store(feature, position + step, centred * population_scale)
+        store(feature, position + 2 * step, shifted * around_scale)
+        store(feature, position + 3 * step, shifted * population_scale)
+
+
+@njit(nogil=True, error_model="numpy")
+def replace_by_exponentials(batch: Any, feature: Any, classes: int, one_hot: Any, lane: int, lanes: int) -> None:
+    """Replace relative logits, (4, classes, LANES), by their exponentials, and those of targets in `batch` by zero."""
+    for k in range(classes):
+        others = 1.0 - load(one_hot, k * lanes + lane)
+        for variant in range(4):
+            position = (variant * classes + k) * LANES
+            store(batch, position, exp(load(batch, position)) * others)
+            store(feature, position, exp(load(feature, position)))
 
 
 @njit(nogil=True, error_model="numpy")
@@ -235,30 +245,31 @@ def add_scores(
     feature: Any,
     rows: Any,
     classes: int,
-    one_hot: Any,
-    lanes: tuple[int, int],
     valid: Any,
     losses: Any,
     correct: Any,
     place: int,
     stride: int,
-) -> None:
-    """Add sums of losses and numbers of correct answers of all rows.
+    near_ties: Any,
+) -> float:
+    """Add sums of losses and numbers of answers above all other classes, of all rows.
 
     Args:
         batch: exponentials, (4, classes, LANES).
         feature: likewise.
         rows: for each row, its variants of both pairs.
         classes: their number.
-        one_hot: targets, (classes, lanes).
-        lanes: the first of this vector, and the number of all.
         valid: one for examples, zero for fillers.
         losses: to which is added, flat.
         correct: likewise.
         place: of the first row.
         stride: between two rows.
+        near_ties: where the largest product is one, so that rounding may hide which class is larger: (rows, LANES).
+
+    Returns:
+        The number of near ties.
     """
-    ties = splat(0.0)
+    number = splat(0.0)
     for row in range(len(rows)):
         b, f = rows[row, 0] * classes * LANES, rows[row, 1] * classes * LANES
         total = largest = load(batch, b) * load(feature, f)
@@ -269,32 +280,37 @@ def add_scores(
         losses[place + row * stride] += sum_of_lanes(log1p(total) * valid)
         is_correct = select_if_less(largest, 1.0, 1.0, 0.0)
         correct[place + row * stride] += np.int64(sum_of_lanes(is_correct * valid))
-        ties = ties + select_if_equal(largest, 1.0, valid, 0.0)
-    if sum_of_lanes(ties) > 0.0:
-        _add_tied_answers(batch, feature, rows, classes, one_hot, lanes, valid, correct, place, stride)
+        is_near_tie = select_if_equal(largest, 1.0, valid, 0.0)
+        store(near_ties, row * LANES, is_near_tie)
+        number = number + is_near_tie
+    found: float = sum_of_lanes(number)
+    return found
 
 
 @njit(nogil=True, error_model="numpy")
-def _add_tied_answers(
+def add_answers_of_near_ties(
     batch: Any,
     feature: Any,
     rows: Any,
     classes: int,
     one_hot: Any,
-    lanes: tuple[int, int],
-    valid: Any,
+    lane: int,
+    lanes: int,
     correct: Any,
     place: int,
     stride: int,
+    near_ties: Any,
 ) -> None:
-    """Add the numbers of answers that no class exceeds and no earlier class equals, of all rows."""
+    """Add the numbers of answers that no class exceeds and no earlier class equals, from relative logits."""
     for row in range(len(rows)):
         b, f = rows[row, 0] * classes * LANES, rows[row, 1] * classes * LANES
-        largest = tied_before = is_target_seen = splat(0.0)
+        defeats = is_target_seen = splat(0.0)
         for k in range(classes):
-            product = load(batch, b + k * LANES) * load(feature, f + k * LANES)
-            largest = select_if_less(largest, product, product, largest)
-            is_target_seen = is_target_seen + load(one_hot, k * lanes[1] + lanes[0])
-            tied_before = tied_before + select_if_equal(product, 1.0, 1.0 - is_target_seen, 0.0)
-        is_tied = select_if_equal(largest, 1.0, valid, 0.0)
-        correct[place + row * stride] += np.int64(sum_of_lanes(select_if_equal(tied_before, 0.0, is_tied, 0.0)))
+            is_target = load(one_hot, k * lanes + lane)
+            is_target_seen = is_target_seen + is_target
+            difference = load(batch, b + k * LANES) + load(feature, f + k * LANES)
+            is_later = is_target_seen - is_target
+            defeats = defeats + select_if_less(difference, 0.0, 0.0, 1.0 - is_target)
+            defeats = defeats - select_if_equal(difference, 0.0, is_later, 0.0)
+        is_correct = select_if_equal(defeats, 0.0, load(near_ties, row * LANES), 0.0)
+        correct[place + row * stride] += np.int64(sum_of_lanes(is_correct))
