@@ -97,20 +97,9 @@ def run_ours(epochs: int, folder: Path, executor: str = "local") -> dict[str, fl
     path = folder / "versus_grid.yaml"
     path.write_text(STUDY.format(epochs=epochs))
     environment = {**os.environ, "BLN_SEARCH_HOME": str(folder / "home"), "BLN_SEARCH_CACHE": str(folder / "cache")}
+    options = "--format", "csv", "--device", "cpu", "--executor", executor
     process = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "bln_search",
-            "run",
-            str(path),
-            "--format",
-            "csv",
-            "--device",
-            "cpu",
-            "--executor",
-            executor,
-        ],
+        [sys.executable, "-m", "bln_search", "run", str(path), *options],
         env=environment,
         capture_output=True,
         text=True,

@@ -166,9 +166,9 @@ def evaluate_configurations(
     )
     populations = parse_population_loaders(train_loader)
     fingerprints = compute_fingerprints_unless_equal(networks)
-    data = EvaluationData.from_peeked_loaders(populations, conditions, networks=len(networks))
-    evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
     try:
+        data = EvaluationData.from_peeked_loaders(populations, conditions, networks=len(networks))
+        evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
         tables = [evaluation.evaluate_and_rank_per_condition() for evaluation in evaluations]
     finally:
         release_freed_memory()

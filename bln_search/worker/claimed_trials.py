@@ -38,11 +38,6 @@ class TrialClaimBuffer:
         """The number of claimed trials that have not started."""
         return len(self._claimed)
 
-    @property
-    def tokens(self) -> list[int]:
-        """Tokens of the claimed trials that have not started."""
-        return [token for token, _, _ in self._claimed]
-
     def note_end(self) -> None:
         """A trial ended, so that another one may start."""
         self._ended += 1

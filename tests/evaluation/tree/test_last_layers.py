@@ -128,15 +128,19 @@ def test_other_networks_and_data_are_computed_by_torch(calls, network, options):
     assert len(filled) == (options.get("n") == 25)  # the group without fillers
 
 
+def assert_every_answer_is(evaluator, answer, calls):
+    assert_kernel_equals_torch(evaluator)
+    assert None not in calls
+    targets = torch.cat([targets for _, targets in evaluator.batches])
+    assert (evaluator.sum_scores_of_all_configurations().correct == int((targets == answer).sum())).all()
+
+
 def test_of_equal_classes_the_first_is_the_answer(calls):
     network = make_network()
     evaluator = make_evaluator(network)
     with torch.no_grad():
         network[-1].weight[1], network[-1].bias[:2] = network[-1].weight[0], 9.0  # the two most probable classes
-    assert_kernel_equals_torch(evaluator)
-    assert None not in calls
-    targets = torch.cat([targets for _, targets in evaluator.batches])
-    assert (evaluator.sum_scores_of_all_configurations().correct == int((targets == 0).sum())).all()
+    assert_every_answer_is(evaluator, 0, calls)
 
 
 def test_of_nearly_equal_classes_the_larger_is_the_answer(calls):
@@ -146,10 +150,7 @@ def test_of_nearly_equal_classes_the_larger_is_the_answer(calls):
         network[-1].weight[1], network[-1].bias[:2] = network[-1].weight[0], torch.tensor([0.0, 1e-9])
         network[-1].weight[2:], network[-1].bias[2:] = 0.0, -9.0
         network[-1].weight[:2] = 0.0
-    assert_kernel_equals_torch(evaluator)
-    assert None not in calls
-    targets = torch.cat([targets for _, targets in evaluator.batches])
-    assert (evaluator.sum_scores_of_all_configurations().correct == int((targets == 1).sum())).all()
+    assert_every_answer_is(evaluator, 1, calls)
 
 
 def test_losses_that_overflow_are_computed_by_torch(calls):

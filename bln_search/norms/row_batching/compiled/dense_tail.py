@@ -18,19 +18,21 @@ from typing import Any
 
 import numpy as np
 
+from bln_search.norms.row_batching.compiled.class_scores import (
+    add_answers_of_near_ties,
+    add_scores,
+    replace_by_exponentials,
+)
 from bln_search.norms.row_batching.compiled.compilation import compile_kernel
 from bln_search.norms.row_batching.compiled.simd import LANES, load
 from bln_search.norms.row_batching.compiled.tile_scores import (
     CLASS_BLOCK,
     TILE_LANES,
-    add_answers_of_near_ties,
-    add_scores,
     compute_centred_tanh_tile,
     fill_relative_logits,
     fill_scaled_weights,
     fill_transposed,
     multiply_weight_block_by_tile,
-    replace_by_exponentials,
 )
 
 
