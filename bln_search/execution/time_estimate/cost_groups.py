@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 
+from bln_search.execution.cost_group_key import cost_group_key
 from bln_search.specs.sections.search import num_points_per_arm
 from bln_search.specs.sections.space import format_point
 from bln_search.specs.study import StudySpec
@@ -16,13 +16,6 @@ from bln_search.specs.trial import (
     make_representative_trial_specs,
     make_search_or_full_trial_spec,
 )
-
-_NEUTRAL_KEYS = {
-    "arm": frozenset({"name", "epsilon", "momentum", "memory_decay", "lambda", "r_max", "d_max"}),
-    "training": frozenset({"learning_rate", "momentum", "weight_decay", "epsilon", "schedule", "epochs"}),
-    "model": frozenset({"gain"}),
-}
-"""Keys whose values do not change the duration of a step; epochs are multiplied."""
 
 
 @dataclass(frozen=True)
@@ -95,16 +88,3 @@ def group_trials_by_cost(trials: Sequence[TrialSpec]) -> tuple[CostGroup, ...]:
     for trial in trials:
         groups.setdefault(cost_group_key(trial), []).append(trial)
     return tuple(CostGroup(tuple(group)) for group in groups.values())
-
-
-def cost_group_key(trial: TrialSpec) -> str:
-    """Identifies the group of a trial."""
-    sections = [
-        {
-            key: value
-            for key, value in getattr(trial, name).model_dump(mode="json").items()
-            if key not in _NEUTRAL_KEYS[name]
-        }
-        for name in _NEUTRAL_KEYS
-    ]
-    return json.dumps(sections, sort_keys=True)

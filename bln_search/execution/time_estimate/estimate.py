@@ -9,6 +9,7 @@ from statistics import fmean
 
 import torch
 
+from bln_search.execution.cost_group_key import cost_group_key
 from bln_search.execution.device_process import use_environment_in_this_process
 from bln_search.execution.devices import is_gpu, list_devices_of_name
 from bln_search.execution.environment import ExecutionEnvironment
@@ -17,7 +18,6 @@ from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.provenance import name_gpu_or_processor
 from bln_search.execution.time_estimate.cost_groups import (
     CostGroup,
-    cost_group_key,
     group_trials_by_cost,
     list_expected_trials,
 )

@@ -14,6 +14,7 @@ from bln_search.execution.messages import (
     PhaseProgress,
     TaskFailed,
     TrainingDiverged,
+    TrainingResumed,
     TrialPhase,
     TrialTask,
 )
@@ -23,7 +24,7 @@ PROGRESS = PhaseProgress(TrialPhase.TRAINING, 1, 2)
 
 def make_trainable(**config):
     trainable = object.__new__(trainable_module.TaskTrainable)
-    trainable._set_tasks({"tasks": (TrialTask(1, None),), "environment": None, **config})
+    trainable._set_tasks({"tasks": (TrialTask(1, None),), "environment": None, "are_fused": False, **config})
     return trainable
 
 
@@ -61,7 +62,7 @@ def test_accelerator_error_is_raised_after_earlier_messages(trainable, monkeypat
         "iter_epochs_of_trial_task",
         failing_run_task([PROGRESS], torch.AcceleratorError("CUDA error")),
     )
-    assert trainable.step() == {"messages": [(1, PROGRESS)], "done": False}
+    assert trainable.step() == {"messages": [(1, PROGRESS)], "seconds": {}, "done": False}
     with pytest.raises(torch.AcceleratorError):
         trainable.step()
 
@@ -120,18 +121,76 @@ def make_group_trainable(monkeypatch, tmp_path):
     monkeypatch.setattr(trainable_module, "TrialGroup", FakeGroup)
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path))
     return lambda *tokens: make_trainable(
-        tasks=tuple(TrialTask(token, None) for token in tokens), environment=environment
+        tasks=tuple(TrialTask(token, None) for token in tokens), environment=environment, are_fused=True
     )
 
 
 def test_several_tasks_report_with_their_tokens(make_group_trainable):
     result = make_group_trainable(1, 2).step()
-    assert result == {"messages": [(1, OUTCOMES[1]), (2, OUTCOMES[2])], "done": True}
+    assert result == {"messages": [(1, OUTCOMES[1]), (2, OUTCOMES[2])], "seconds": {}, "done": True}
 
 
 def test_an_accelerator_error_of_one_of_several_tasks_ends_the_process(make_group_trainable):
     """What the others reported comes first; their process then ends, and with it those that have not ended."""
     trainable = make_group_trainable(1, 3)
-    assert trainable.step() == {"messages": [(1, OUTCOMES[1])], "done": False}
+    assert trainable.step() == {"messages": [(1, OUTCOMES[1])], "seconds": {}, "done": False}
     with pytest.raises(RuntimeError, match="CUDA error"):
+        trainable.step()
+
+
+DONE, RESUMED, FAILED = EvaluationDone(()), TrainingResumed(()), "an error"
+
+
+@pytest.fixture
+def make_sequence(monkeypatch):
+    """A trainable whose tasks send what is given, with an epoch before each message."""
+
+    def make(*messages_of_tasks, interval=60.0):
+        def run_task(task, _environment, send):
+            for message in messages_of_tasks[task.token]:
+                yield "epoch"
+                if message is FAILED:
+                    raise TypeError(FAILED)
+                if isinstance(message, Exception):
+                    raise message
+                send(message)
+
+        monkeypatch.setattr(trainable_module, "iter_epochs_of_trial_task", run_task)
+        monkeypatch.setattr(trainable_module, "_RESULT_INTERVAL", interval)
+        return make_trainable(tasks=tuple(TrialTask(token, None) for token in range(len(messages_of_tasks))))
+
+    return make
+
+
+def test_tasks_of_a_sequence_run_one_after_another_in_one_step(make_sequence):
+    result = make_sequence([PROGRESS, DONE], [PROGRESS, DONE]).step()
+    assert result["messages"] == [(0, PROGRESS), (0, DONE), (1, PROGRESS), (1, DONE)]
+    assert list(result["seconds"]) == [0, 1]
+    assert result["done"]
+
+
+def test_a_failed_task_of_a_sequence_does_not_end_the_next(make_sequence):
+    result = make_sequence([FAILED], [DONE]).step()
+    assert [(token, type(message)) for token, message in result["messages"]] == [(0, TaskFailed), (1, EvaluationDone)]
+    assert list(result["seconds"]) == [1]
+    assert result["done"]
+
+
+def test_a_step_ends_between_two_tasks_after_the_interval(make_sequence):
+    trainable = make_sequence([DONE], [DONE], interval=0.0)
+    results = [trainable.step() for _ in range(6)]
+    ends = [(result["messages"], result["done"]) for result in results if result["messages"]]
+    assert ends == [([(0, DONE)], False), ([(1, DONE)], True)]
+
+
+@pytest.mark.parametrize("messages", [[RESUMED, DONE], [TrainingDiverged("x")], [PROGRESS, FAILED]])
+def test_a_task_that_trained_only_in_part_has_no_duration(make_sequence, messages):
+    assert make_sequence(messages).step()["seconds"] == {}
+
+
+def test_an_accelerator_error_ends_the_sequence_after_earlier_results(make_sequence):
+    trainable = make_sequence([DONE], [torch.AcceleratorError("CUDA error")], [DONE])
+    result = trainable.step()
+    assert (result["messages"], result["done"]) == ([(0, DONE)], False)
+    with pytest.raises(torch.AcceleratorError):
         trainable.step()

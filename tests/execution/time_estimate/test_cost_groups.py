@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.execution.time_estimate.cost_groups import cost_group_key, group_trials_by_cost, list_expected_trials
+from bln_search.execution.cost_group_key import cost_group_key
+from bln_search.execution.time_estimate.cost_groups import group_trials_by_cost, list_expected_trials
 from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """

@@ -21,6 +21,7 @@ from bln_search.execution.executors.ray.actors import keep_first_trial_of_starti
 from bln_search.execution.executors.ray.cluster import use_joined_or_started_cluster
 from bln_search.execution.executors.ray.environment import make_ray_temporary_folder, set_ray_environment_variables
 from bln_search.execution.executors.ray.nodes import Cluster
+from bln_search.execution.executors.ray.task_sequences import TaskSequencePlanner
 from bln_search.execution.executors.ray.tune_parts import (
     DriverReportingCallback,
     InOrderTaskScheduler,
@@ -46,6 +47,8 @@ _log = logging.getLogger(__name__)
 
 class RayExecutor:
     """Runs trials with `ray.tune.Tuner`, which reuses its processes from trial to trial. A context manager.
+
+    Short trials run in sequences, each as one trial of Tune.
 
     Args:
         environment: Folders, checkpoint store, device and threads. The nodes of a joined cluster need the same folders.
@@ -111,7 +114,7 @@ class RayExecutor:
         assert self._cluster is not None
         self._cluster.check_cluster_is_alive()
         self._check_cluster_capacity(self._cluster)
-        _TuneRun(self, self._cluster, next_task, on_message, on_tick).run(self._num_processes(trials))
+        _TuneRun(self, self._cluster, next_task, on_message, on_tick, trials).run(self._num_processes(trials))
 
     def _check_cluster_capacity(self, cluster: Cluster) -> None:
         cluster.check_trial_fits_a_node(min(float(self.threads_per_trial), cluster.cpus), self.gpus)
@@ -160,7 +163,13 @@ class _TuneRun:
     """One call of `Tuner.fit`."""
 
     def __init__(
-        self, executor: RayExecutor, cluster: Cluster, next_task: NextTask, on_message: OnMessage, on_tick: OnTick
+        self,
+        executor: RayExecutor,
+        cluster: Cluster,
+        next_task: NextTask,
+        on_message: OnMessage,
+        on_tick: OnTick,
+        trials: int,
     ) -> None:
         self.executor, self.cluster = executor, cluster
         self.next_task, self.on_message, self.on_tick = next_task, on_message, on_tick
@@ -169,6 +178,9 @@ class _TuneRun:
         """Number of the process of each live task, by token; the numbers count from 0."""
         self.num_processes = 0
         self.trials_per_process = executor.trials_per_process
+        self.sequences = TaskSequencePlanner(trials)
+        self.postponed_task: TrialTask | None = None
+        """A task that could not follow the last ones in their process."""
         self.actors: dict[str, Any] = {}
         self.error: BaseException | None = None
         self.cpus_per_trial = 1.0
@@ -179,7 +191,11 @@ class _TuneRun:
         storage = tempfile.mkdtemp(prefix="tune", dir=make_ray_temporary_folder())
         tuner = make_tuner(
             TaskFeedingSearcher(
-                self.executor.environment, self._next_tasks, self._may_get_more_tasks, self.executor.gpus
+                self.executor.environment,
+                self._next_tasks,
+                self._may_get_more_tasks,
+                self.executor.gpus,
+                are_fused=self.executor.trials_per_process > 1,
             ),
             InOrderTaskScheduler(self._report_messages_of_result),
             DriverReportingCallback(
@@ -212,17 +228,40 @@ class _TuneRun:
         with self._keep_exception_and_abort_tune():
             if len(set(self.process_of.values())) >= self._max_live_tune_trials() or not self.cluster.is_responding():
                 return ()
-            while len(tasks) < self.trials_per_process and (task := self.next_task()) is not None:
-                tasks.append(task)
+            tasks = self._take_tasks_of_process()
+            for task in tasks:
                 self.live[task.token], self.process_of[task.token] = task, self.num_processes
-                if task.prunable or task.alone:
-                    break
+            self.sequences.note_tasks_start(len(tasks))
         self.num_processes += 1
         return tuple(tasks)
 
+    def _take_tasks_of_process(self) -> list[TrialTask]:
+        """Several tasks to be trained as one program, a sequence of short ones, or a single task."""
+        first = self.next_task() if self.postponed_task is None else self.postponed_task
+        self.postponed_task = None
+        tasks = [] if first is None else [first]
+        while tasks and self._may_be_followed(tasks) and (task := self.next_task()) is not None:
+            if not self._may_follow(task):
+                self.postponed_task = task
+                break
+            tasks.append(task)
+        return tasks
+
+    def _may_be_followed(self, tasks: list[TrialTask]) -> bool:
+        """Whether the process of these tasks may have another one."""
+        if self.executor.trials_per_process == 1:
+            return self.sequences.may_be_followed(tasks, self._max_live_tune_trials())
+        return len(tasks) < self.trials_per_process and not (tasks[0].prunable or tasks[0].alone)
+
+    def _may_follow(self, task: TrialTask) -> bool:
+        """Whether a task may be in a process with earlier ones."""
+        if self.executor.trials_per_process == 1:
+            return self.sequences.may_follow(task)
+        return not (task.prunable or task.alone)
+
     def _may_get_more_tasks(self) -> bool:
         """Can a task follow although there is none now?"""
-        return bool(self.live) or self.cluster.is_unresponsive
+        return bool(self.live) or self.postponed_task is not None or self.cluster.is_unresponsive
 
     def _max_live_tune_trials(self) -> int:
         """Trials that may run now; one trial may wait for a node."""
@@ -234,6 +273,8 @@ class _TuneRun:
         pending: list[tuple[int, Message]] = result.get("messages") or []
         messages, pending[:] = list(pending), []
         tasks: dict[int, TrialTask] = {task.token: task for task in trial.config["tasks"]}
+        for token, seconds in result.get("seconds", {}).items():
+            self.sequences.note_duration(tasks[token], seconds)
         stop = False
         with self._keep_exception_and_abort_tune():
             for token, message in messages:
@@ -261,12 +302,16 @@ class _TuneRun:
     def _report_lost_process(self, trial: Any, reason: str) -> None:
         self._abort_if_cluster_is_gone()
         tasks: tuple[TrialTask, ...] = trial.config["tasks"]
-        if len(tasks) > 1:
-            self.trials_per_process = 1  # one of them may be the reason
-        for task in tasks:
-            if self._forget_task(task.token):
-                with self._keep_exception_and_abort_tune():
-                    self.on_message(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason))
+        live = [task for task in tasks if task.token in self.live]
+        is_sequence = self.executor.trials_per_process == 1
+        if len(tasks) > 1:  # one of them may be the reason
+            self.trials_per_process = 1
+            self.sequences.disable()
+        for task in live:
+            self._forget_task(task.token)
+            has_not_run = is_sequence and task is not live[0]
+            with self._keep_exception_and_abort_tune():
+                self.on_message(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=has_not_run))
 
     def _on_tune_tick(self) -> None:
         self._abort_if_cluster_is_gone()

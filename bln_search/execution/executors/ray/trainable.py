@@ -13,7 +13,14 @@ from bln_search.execution.executors.base import make_task_failed_message
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
 from bln_search.execution.executors.trial_group import TrialGroup
 from bln_search.execution.gpu_memory import limit_gpu_memory
-from bln_search.execution.messages import TERMINAL_MESSAGES, Message, TaskFailed, TrialTask
+from bln_search.execution.messages import (
+    TERMINAL_MESSAGES,
+    EvaluationDone,
+    Message,
+    TaskFailed,
+    TrainingResumed,
+    TrialTask,
+)
 from bln_search.execution.trial import iter_epochs_of_trial_task
 
 set_ray_environment_variables()
@@ -31,7 +38,7 @@ def _freeze_garbage_collection() -> None:
 
 
 Steps = Generator[object, None, None]
-"""Runs tasks: yields None before the evaluation of a single task, and something else after each epoch."""
+"""Runs tasks: yields None before an evaluation, and something else after each epoch and each task of a sequence."""
 
 
 def _run_together(
@@ -48,18 +55,19 @@ def _run_together(
 
 
 class TaskTrainable(tune.Trainable):
-    """A worker process that runs one task after another, or several tasks as one program.
+    """A worker process that runs a sequence of tasks, or several tasks as one program, then the next.
 
     A step of a prunable task is one epoch. Any other step ends at the first epoch that is at least _RESULT_INTERVAL
-    after its start. The step of a single task also ends before the evaluation, so that the driver receives the
-    checkpoint, unless training took less than that interval.
+    after its start. In a sequence it also ends before an evaluation, so that the driver receives the checkpoint, unless
+    training took less than that interval.
     """
 
     tasks: tuple[TrialTask, ...]
     environment: ExecutionEnvironment
     steps: Steps | None
     messages: list[tuple[int, Message]]
-    started_at: float
+    seconds: dict[int, float]
+    task_started_at: float
     task_count = 0
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -71,7 +79,8 @@ class TaskTrainable(tune.Trainable):
             _freeze_garbage_collection()
         self.task_count += 1
         self.tasks, self.environment = config["tasks"], config["environment"]
-        self.steps, self.messages = None, []
+        self.are_fused: bool = config["are_fused"]
+        self.steps, self.messages, self.seconds = None, [], {}
         self.live_tokens = {task.token for task in self.tasks}
         self.process_error: Exception | None = None
         limit_gpu_memory(config.get("gpus", 0), alone=self.tasks[0].alone)
@@ -93,26 +102,47 @@ class TaskTrainable(tune.Trainable):
             raise self.process_error
         step_started_at = time.monotonic()
         if self.steps is None:
-            self.started_at = step_started_at
+            self.task_started_at = step_started_at
             self.steps = self._start_tasks()
         try:
             for record in self.steps:
-                since = self.started_at if record is None else step_started_at
+                since = self.task_started_at if record is None else step_started_at
                 if self.tasks[0].prunable or time.monotonic() - since > _RESULT_INTERVAL:
                     break
         except Exception as error:  # noqa: BLE001 - every failure becomes a message, or ends the process
             self._fail_tasks(error)
         if self.process_error is not None and not self.messages:
             raise self.process_error
-        messages, self.messages = self.messages, []
-        return {"messages": messages, "done": not self.live_tokens}
+        result = {"messages": self.messages, "seconds": self.seconds, "done": not self.live_tokens}
+        self.messages, self.seconds = [], {}
+        return result
 
     def _start_tasks(self) -> Steps:
-        """Start the tasks: one alone, several as one program."""
-        if len(self.tasks) == 1:
-            (task,) = self.tasks
-            return iter_epochs_of_trial_task(task, self.environment, lambda message: self._send(task, message))
-        return _run_together(self.tasks, self.environment, self._send)
+        """Start the tasks, as one program or one after another."""
+        if self.are_fused and len(self.tasks) > 1:
+            return _run_together(self.tasks, self.environment, self._send)
+        return self._run_one_after_another()
+
+    def _run_one_after_another(self) -> Steps:
+        """Run the tasks, each until it has ended or failed, and keep the durations of complete ones."""
+        for task in self.tasks:
+            self.task_started_at = time.monotonic()
+            kinds: set[type[Message]] = set()
+
+            def send(message: Message, task: TrialTask = task, kinds: set[type[Message]] = kinds) -> None:
+                kinds.add(type(message))
+                self._send(task, message)
+
+            try:
+                yield from iter_epochs_of_trial_task(task, self.environment, send)
+            except Exception as error:
+                failure = make_task_failed_message(error)
+                if failure.process_unusable:
+                    raise
+                send(failure)
+            if EvaluationDone in kinds and TrainingResumed not in kinds:
+                self.seconds[task.token] = time.monotonic() - self.task_started_at
+            yield task
 
     def _send(self, task: TrialTask, message: Message) -> None:
         """Keep a message for the result of the step. After an error of the accelerator the process ends instead."""

@@ -34,13 +34,14 @@ class _NotSerializedByTune:
 
 
 class TaskFeedingSearcher(_NotSerializedByTune, Searcher):
-    """Passes tasks to Tune. A trial of Tune has several tasks where they are trained as one program.
+    """Passes tasks to Tune. A trial of Tune has several tasks where they are trained as one program, or are short.
 
     Args:
         environment: Where trials run.
         next_tasks: Returns the next tasks of one process, none if there is none now.
         may_get_more: Can a task follow although there is none now?
         gpus: GPUs of one trial.
+        are_fused: Whether several tasks of a process are trained as one program, instead of one after another.
     """
 
     def __init__(
@@ -49,8 +50,11 @@ class TaskFeedingSearcher(_NotSerializedByTune, Searcher):
         next_tasks: Callable[[], tuple[TrialTask, ...]],
         may_get_more: Callable[[], bool],
         gpus: float = 0,
+        *,
+        are_fused: bool = False,
     ) -> None:
         super().__init__(metric="done", mode="max")
+        self.are_fused = are_fused
         self.environment, self.next_tasks, self.may_get_more, self.gpus = environment, next_tasks, may_get_more, gpus
 
     def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
@@ -58,7 +62,7 @@ class TaskFeedingSearcher(_NotSerializedByTune, Searcher):
         tasks = self.next_tasks()
         if not tasks:
             return None if self.may_get_more() else Searcher.FINISHED
-        return {"tasks": tasks, "environment": self.environment, "gpus": self.gpus}
+        return {"tasks": tasks, "environment": self.environment, "gpus": self.gpus, "are_fused": self.are_fused}
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:  # noqa: FBT001, FBT002
         """Do nothing: DriverReportingCallback reports results."""
