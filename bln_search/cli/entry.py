@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import suppress
 from os.path import isfile
 
+from bln_search.core.garbage_collection import load_modules_without_garbage_collection
 from bln_search.core.version import VERSION
 
 
@@ -19,9 +21,12 @@ def main() -> None:
 
         with suppress(OSError):  # the first trial reports it
             start_process_server()  # it loads torch while this process loads the verbs
-    from bln_search.cli.main import main as run_command
-
-    run_command()
+    with load_modules_without_garbage_collection():
+        from bln_search.cli.main import main as run_command
+    try:
+        run_command()
+    finally:
+        gc.freeze()  # with torch loaded, the collection at the end of the process would take a second
 
 
 def _may_run_local_trials(arguments: list[str]) -> bool:

@@ -69,6 +69,23 @@ def test_the_process_server_starts_for_a_local_run_before_the_verbs_are_loaded(
     assert calls == (["server", "verbs"] if starts else ["verbs"])
 
 
+ENDED = """
+import gc
+from bln_search.cli.entry import main
+try:
+    main()
+except SystemExit as end:
+    print(end.code, len(gc.get_objects()) < gc.get_freeze_count() / 10)
+"""
+
+
+@pytest.mark.parametrize(("arguments", "code"), [(["--help"], 0), (["validate", "none.yaml"], 3)])
+def test_the_end_of_the_process_searches_no_loaded_module_for_garbage(arguments, code):
+    """With torch loaded that would take a second."""
+    done = subprocess.run([sys.executable, "-c", ENDED, *arguments], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"{code} True"
+
+
 def test_the_installed_command_is_the_entry_point():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"bln-search": "bln_search.cli.entry:main"}

@@ -30,6 +30,7 @@ from bln_search.cli.sources import LedgerSource
 from bln_search.cli.studies.progress.display import choose_progress_watcher
 from bln_search.cli.studies.progress.remarks import print_data_set_remarks, print_failed_trials
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
+from bln_search.core.garbage_collection import load_modules_without_garbage_collection
 from bln_search.core.states import StudyState
 from bln_search.execution.executors.process_server import start_process_server
 from bln_search.settings import load_settings
@@ -61,9 +62,10 @@ def run(
     if executor is not ExecutorName.RAY:
         start_process_server()  # it loads torch while this process does
     settings = load_settings()
-    from bln_search.search.preflight import run_preflight_checks
-    from bln_search.worker import run_study
-    from bln_search.worker.analysis import AnalysisLayerSearchOptions, get_or_compute_analysis
+    with load_modules_without_garbage_collection():
+        from bln_search.search.preflight import run_preflight_checks
+        from bln_search.worker import run_study
+        from bln_search.worker.analysis import AnalysisLayerSearchOptions, get_or_compute_analysis
 
     environment = make_execution_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
     executor_context = make_executor(

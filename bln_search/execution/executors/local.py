@@ -16,8 +16,9 @@ from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
 from bln_search.execution.executors.device_health import DeviceHealth
 from bln_search.execution.executors.lost_processes import LostProcessCounter
+from bln_search.execution.executors.message_sender import FromWorker
 from bln_search.execution.executors.process_server import CONTEXT, register_modules_for_preloading
-from bln_search.execution.executors.worker_process import READY, FromWorker, run_group_worker, run_worker
+from bln_search.execution.executors.worker_process import READY, run_group_worker, run_worker
 from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Message, TaskFailed, TrialTask
 from bln_search.training.stacked.key import may_be_fused_with_others
 

@@ -8,11 +8,8 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing.forkserver import ensure_running
 
-_PRELOADED = ["bln_search.execution.trial", "torch._dynamo", "sklearn.model_selection"]
-"""Modules that every trial needs and that take long to load.
-
-The optimizers of torch load its compiler; the validation split is drawn by scikit-learn.
-"""
+_PRELOADED = "bln_search.execution.executors.preloaded"
+"""Loads the modules that every trial needs."""
 
 HAS_SERVER = "forkserver" in multiprocessing.get_all_start_methods()
 CONTEXT = multiprocessing.get_context("forkserver" if HAS_SERVER else "spawn")
@@ -21,7 +18,7 @@ CONTEXT = multiprocessing.get_context("forkserver" if HAS_SERVER else "spawn")
 def register_modules_for_preloading() -> None:
     """Let the server load the modules of trials when it starts. After its start this has no effect."""
     if HAS_SERVER:
-        CONTEXT.set_forkserver_preload(_PRELOADED)
+        CONTEXT.set_forkserver_preload([_PRELOADED])
 
 
 def start_process_server() -> None:

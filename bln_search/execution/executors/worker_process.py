@@ -18,6 +18,7 @@ from bln_search.execution.device_process import use_device_in_this_process
 from bln_search.execution.devices import is_gpu
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import make_task_failed_message
+from bln_search.execution.executors.message_sender import MessageSender
 from bln_search.execution.executors.trial_group import TrialGroup
 from bln_search.execution.gpu_memory import limit_gpu_memory
 from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrainingPruned, TrialTask
@@ -28,9 +29,6 @@ READY = None
 
 ToWorker = TrialTask | tuple[int, PruneDecision]
 """A trial, or the token of one with the decision that it waits for."""
-
-FromWorker = tuple[int | None, Message]
-"""Token of a trial and its message; None for a message about the process, which ends all of its trials."""
 
 
 def run_worker(connection: Connection, environment: ExecutionEnvironment) -> None:
@@ -77,12 +75,17 @@ def _run_trials_one_by_one(connection: Connection, environment: ExecutionEnviron
 
 def _run_task_and_send_messages(task: TrialTask, environment: ExecutionEnvironment, connection: Connection) -> None:
     """Run one task; a prunable one waits for a PruneDecision after each epoch."""
-    steps = iter_epochs_of_trial_task(task, environment, lambda message: connection.send((task.token, message)))
+    sender = MessageSender(connection)
+    steps = iter_epochs_of_trial_task(task, environment, lambda message: sender.send(task.token, message))
     for record in steps:
-        if record is not None and task.prunable and _receive_decision(connection) is PruneDecision.STOP:
-            steps.close()
-            connection.send((task.token, TrainingPruned(record.epoch)))
-            return
+        if not task.prunable:
+            sender.send_epochs_if_due()
+        elif record is not None:
+            sender.send_all()
+            if _receive_decision(connection) is PruneDecision.STOP:
+                steps.close()
+                sender.send(task.token, TrainingPruned(record.epoch))
+                return
 
 
 def _receive_decision(connection: Connection) -> PruneDecision:
@@ -94,15 +97,17 @@ def _receive_decision(connection: Connection) -> PruneDecision:
 def _run_trials_together(connection: Connection, environment: ExecutionEnvironment, device: str) -> None:
     """Run trials in parallel; what the driver sends is read between their epochs."""
 
+    sender = MessageSender(connection)
+
     def send(task: TrialTask, message: Message) -> None:
-        named = _name_gpu(message, device) if isinstance(message, TaskFailed) else message
-        connection.send((task.token, named))
+        sender.send(task.token, _name_gpu(message, device) if isinstance(message, TaskFailed) else message)
 
     environment = replace(environment, runs_one_trial=False)
     inbox = _Inbox(connection)
     with TrialGroup(environment, send) as group:
         while True:
             while not len(group) or group.is_awaiting_prune_decision or not inbox.is_empty:
+                sender.send_all()
                 received = inbox.receive()
                 if isinstance(received, TrialTask):
                     limit_gpu_memory(environment.gpu_fraction, alone=received.alone)
@@ -112,6 +117,7 @@ def _run_trials_together(connection: Connection, environment: ExecutionEnvironme
                 group.advance_trials_to_next_epoch()
             group.train_fusible_pending_epochs()
             group.advance_trials_to_next_epoch()
+            sender.send_epochs_if_due()
 
 
 class _Inbox:
