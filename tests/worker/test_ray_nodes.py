@@ -36,6 +36,8 @@ pytestmark = [
     pytest.mark.filterwarnings("default"),  # Ray's own are not ours to mend
 ]
 TRIALS = 32
+LONGEST_SEQUENCE = 6
+"""Of the trials that wait, a sixth are in one process of three."""
 FEW = 24
 STUDY = """
 name: nodes
@@ -127,7 +129,7 @@ class Act(RecordingWatcher):
                 self.acted_at = len(self.carried)
 
 
-def test_killed_node_costs_one_attempt_of_its_trial(
+def test_killed_node_costs_one_attempt_of_the_trials_of_its_process(
     ledger,
     environment,
     tmp_path,
@@ -152,8 +154,9 @@ def test_killed_node_costs_one_attempt_of_its_trial(
     check_cells(ledger)
     with read_session(ledger.database.engine) as session:
         failed = session.scalars(select(AttemptRow).where(AttemptRow.state == AttemptState.FAILED)).all()
-        assert [one.failure for one in failed] == [FailureClass.INFRASTRUCTURE]
-        assert "the worker process ended" in failed[0].reason
+        assert {one.failure for one in failed} == {FailureClass.INFRASTRUCTURE}
+        assert all("the worker process ended" in one.reason for one in failed)
+        assert len({one.trial_id for one in failed}) == len(failed) <= LONGEST_SEQUENCE
     assert set(watcher.carried) == {0, 1, 2}
     gone = nodes.nodes.index(killed[0])
     assert set(watcher.carried[-8:]) == {0, 1, 2} - {gone}
