@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 @contextmanager
 def load_modules_without_garbage_collection() -> Iterator[None]:
-    """Collect no garbage while modules load, and never search the objects that they made."""
-    was_enabled = gc.isenabled()
+    """Collect no garbage while modules load; if any were loaded, never search the present objects."""
+    was_enabled, loaded = gc.isenabled(), len(sys.modules)
     gc.disable()
     try:
         yield
     finally:
-        gc.freeze()
+        if len(sys.modules) > loaded:
+            gc.freeze()
         if was_enabled:
             gc.enable()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+from types import ModuleType
 
 import pytest
 
@@ -10,19 +12,28 @@ from bln_search.core.garbage_collection import load_modules_without_garbage_coll
 
 
 @pytest.fixture(autouse=True)
-def unfreeze():
-    """The other tests of this process collect garbage as before."""
+def collect_garbage_again():
     yield
-    gc.unfreeze()
     gc.enable()
 
 
-def test_objects_of_loaded_modules_are_not_searched_later():
+def is_searched(value):
+    return any(found is value for found in gc.get_objects())
+
+
+def test_objects_of_loaded_modules_are_not_searched_later(monkeypatch):
     with load_modules_without_garbage_collection():
         assert not gc.isenabled()
-        module = {"name": []}
+        monkeypatch.setitem(sys.modules, "a_loaded_module", ModuleType("a_loaded_module"))
+        value = [[]]
     assert gc.isenabled()
-    assert all(found is not module for found in gc.get_objects())
+    assert not is_searched(value)
+
+
+def test_objects_are_searched_if_the_modules_were_loaded_before():
+    with load_modules_without_garbage_collection():
+        value = [[]]
+    assert is_searched(value)
 
 
 def test_collection_is_enabled_again_after_an_error():

@@ -17,7 +17,7 @@ from bln_search.core.records import FUSED_EPOCHS
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.executors.ray.executor import RayExecutor
-from bln_search.execution.executors.ray.task_sequences import TaskSequencePlanner
+from bln_search.execution.executors.ray.task_groups import SequenceGrouper
 from bln_search.execution.messages import PhaseProgress, TaskFailed
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
@@ -76,13 +76,14 @@ def test_evaluations_equal_those_of_the_local_executor(executor, ledger, environ
 
 
 def test_short_trials_run_in_sequences_with_the_same_results(executor, ledger, environment, tmp_path, monkeypatch):
-    lengths, note_tasks_start = [], TaskSequencePlanner.note_tasks_start
+    lengths, take_tasks = [], SequenceGrouper.take_tasks
 
-    def record_length(planner, count):
-        lengths.append(count)
-        note_tasks_start(planner, count)
+    def record_length(*arguments):
+        tasks = take_tasks(*arguments)
+        lengths.append(len(tasks))
+        return tasks
 
-    monkeypatch.setattr(TaskSequencePlanner, "note_tasks_start", record_length)
+    monkeypatch.setattr(SequenceGrouper, "take_tasks", record_length)
     spec = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", str(list(range(24)))))
     study_id = ledger.studies.store_study_once(spec)
     assert run_study(ledger, study_id, executor, RecordingWatcher()) is StudyState.COMPLETE

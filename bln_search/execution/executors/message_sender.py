@@ -25,24 +25,30 @@ class MessageSender:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._unsent: list[FromWorker] = []
-        self._epochs_sent_at = -math.inf
+        self._sent_at = self._epochs_sent_at = -math.inf
 
     def send(self, token: int, message: Message) -> None:
-        """Send a message and those before it. An epoch waits for `send_epochs_if_due`, or for the next message."""
+        """Send a message and those before it; a short epoch waits for later messages or `send_epochs_if_due`."""
         self._unsent.append((token, message))
-        is_training = isinstance(message, PhaseProgress) and message.phase is TrialPhase.TRAINING
-        if not (isinstance(message, EpochDone) or is_training):
+        if not isinstance(message, EpochDone) and (not _may_wait(message) or self._has_passed_since(self._sent_at)):
             self.send_all()
 
     def send_epochs_if_due(self) -> None:
-        """Send the epochs that wait, unless this sent epochs less than the interval ago."""
-        now = time.monotonic()
-        if now - self._epochs_sent_at >= _EPOCHS_INTERVAL:
-            self._epochs_sent_at = now
+        """Send the epochs that wait, unless this sent some less than the interval ago; called after each epoch."""
+        if self._has_passed_since(self._epochs_sent_at):
             self.send_all()
+            self._epochs_sent_at = self._sent_at
 
     def send_all(self) -> None:
         """Send the messages that wait."""
-        unsent, self._unsent = self._unsent, []
+        unsent, self._unsent, self._sent_at = self._unsent, [], time.monotonic()
         for message in unsent:
             self._connection.send(message)
+
+    def _has_passed_since(self, sent_at: float) -> bool:
+        return time.monotonic() - sent_at >= _EPOCHS_INTERVAL
+
+
+def _may_wait(message: Message) -> bool:
+    """Whether another epoch follows, which is the progress after each EpochDone but the last."""
+    return isinstance(message, PhaseProgress) and message.phase is TrialPhase.TRAINING and message.done < message.total

@@ -63,19 +63,21 @@ def _serve(
 
 
 def _run_trials_one_by_one(connection: Connection, environment: ExecutionEnvironment, device: str) -> None:
+    sender = MessageSender(connection)
     while True:
         task: TrialTask = connection.recv()
         try:
             limit_gpu_memory(environment.gpu_fraction, alone=task.alone)
-            _run_task_and_send_messages(task, environment, connection)
+            _run_task_and_send_messages(task, environment, connection, sender)
         except Exception as error:  # noqa: BLE001 - every failure becomes a message
-            connection.send((task.token, _name_gpu(make_task_failed_message(error), device)))
+            sender.send(task.token, _name_gpu(make_task_failed_message(error), device))
         release_freed_memory()
 
 
-def _run_task_and_send_messages(task: TrialTask, environment: ExecutionEnvironment, connection: Connection) -> None:
+def _run_task_and_send_messages(
+    task: TrialTask, environment: ExecutionEnvironment, connection: Connection, sender: MessageSender
+) -> None:
     """Run one task; a prunable one waits for a PruneDecision after each epoch."""
-    sender = MessageSender(connection)
     steps = iter_epochs_of_trial_task(task, environment, lambda message: sender.send(task.token, message))
     for record in steps:
         if not task.prunable:

@@ -10,7 +10,7 @@ from bln_search.execution.executors.message_sender import MessageSender
 from bln_search.execution.messages import EpochDone, EvaluationDone, PhaseProgress, TaskFailed, TrialPhase
 
 EPOCH = EpochDone(EpochRecord(1, 1.0, 0.5, 1.0, 0.5, 0.1))
-TRAINING = PhaseProgress(TrialPhase.TRAINING, 1, 2)
+TRAINING, LAST = (PhaseProgress(TrialPhase.TRAINING, epoch, 2) for epoch in (1, 2))
 POPULATION = PhaseProgress(TrialPhase.POPULATION, 0, 1)
 EVALUATION = PhaseProgress(TrialPhase.EVALUATION, 1, 2)
 
@@ -36,9 +36,9 @@ def clock(monkeypatch):
     return now
 
 
-def send_epoch(sender, token=1):
+def send_epoch(sender, token=1, progress=TRAINING):
     sender.send(token, EPOCH)
-    sender.send(token, TRAINING)
+    sender.send(token, progress)
 
 
 def test_short_epochs_are_sent_together(connection, clock):
@@ -63,6 +63,22 @@ def test_long_epochs_are_sent_at_once(connection, clock):
         send_epoch(sender, 3)
         sender.send_epochs_if_due()
         assert len(connection.sent) == 5 * count
+
+
+def test_epochs_do_not_wait_for_those_of_other_trials_of_the_process(connection, clock):
+    """Trials of a group that train one after another."""
+    sender = MessageSender(connection)
+    for token in range(1, 5):
+        clock[0] += 30.0
+        send_epoch(sender, token)
+        assert len(connection.sent) == 2 * token
+
+
+def test_the_last_epoch_does_not_wait_for_what_follows_training(connection, clock):
+    sender = MessageSender(connection)
+    send_epoch(sender)
+    send_epoch(sender, progress=LAST)
+    assert len(connection.sent) == 4
 
 
 @pytest.mark.parametrize(

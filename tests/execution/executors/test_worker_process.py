@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from multiprocessing import Pipe
 
 import pytest
 
 from bln_search.core.checkpoints import FolderStore
+from bln_search.core.records import EpochRecord
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors import worker_process
-from bln_search.execution.messages import TrialTask
+from bln_search.execution.messages import EpochDone, TaskFailed, TrialTask
 from bln_search.specs import list_planned_trial_specs, parse_study
 
 STUDY = """
@@ -31,3 +33,28 @@ def test_a_message_to_a_driver_that_has_ended_is_no_error(tmp_path, monkeypatch,
     driver.send(TrialTask(1, trial))
     driver.close()
     run(worker, ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path)))
+
+
+def test_epochs_before_a_failure_are_sent_before_it(tmp_path, monkeypatch):
+    monkeypatch.setattr(worker_process, "exit_when_parent_ends", lambda: None)
+    monkeypatch.setattr(worker_process.signal, "signal", lambda *_: None)
+    epochs = [EpochDone(EpochRecord(epoch, 1.0, 0.5, 1.0, 0.5, 0.1)) for epoch in range(1, 6)]
+
+    def run_task(_task, _environment, send):
+        for message in epochs:
+            send(message)
+            yield message.record
+        raise TypeError("a bug")
+
+    monkeypatch.setattr(worker_process, "iter_epochs_of_trial_task", run_task)
+    driver, worker = Pipe()
+    environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path))
+    thread = threading.Thread(target=worker_process.run_worker, args=(worker, environment), daemon=True)
+    thread.start()
+    assert driver.recv() is worker_process.READY
+    driver.send(TrialTask(1, None))
+    received = [driver.recv() for _ in range(6)]
+    driver.close()
+    thread.join(timeout=60)
+    assert received[:5] == [(1, message) for message in epochs]
+    assert isinstance(received[5][1], TaskFailed)

@@ -21,7 +21,7 @@ from bln_search.execution.executors.ray.actors import keep_first_trial_of_starti
 from bln_search.execution.executors.ray.cluster import use_joined_or_started_cluster
 from bln_search.execution.executors.ray.environment import make_ray_temporary_folder, set_ray_environment_variables
 from bln_search.execution.executors.ray.nodes import Cluster
-from bln_search.execution.executors.ray.task_sequences import TaskSequencePlanner
+from bln_search.execution.executors.ray.task_groups import ProgramGrouper, SequenceGrouper, TaskGrouper
 from bln_search.execution.executors.ray.tune_parts import (
     DriverReportingCallback,
     InOrderTaskScheduler,
@@ -177,10 +177,10 @@ class _TuneRun:
         self.process_of: dict[int, int] = {}
         """Number of the process of each live task, by token; the numbers count from 0."""
         self.num_processes = 0
-        self.trials_per_process = executor.trials_per_process
-        self.sequences = TaskSequencePlanner(trials)
-        self.postponed_task: TrialTask | None = None
-        """A task that could not follow the last ones in their process."""
+        self.are_fused = executor.trials_per_process > 1
+        self.groups: TaskGrouper = (
+            ProgramGrouper(executor.trials_per_process) if self.are_fused else SequenceGrouper(trials)
+        )
         self.actors: dict[str, Any] = {}
         self.error: BaseException | None = None
         self.cpus_per_trial = 1.0
@@ -195,7 +195,7 @@ class _TuneRun:
                 self._next_tasks,
                 self._may_get_more_tasks,
                 self.executor.gpus,
-                are_fused=self.executor.trials_per_process > 1,
+                are_fused=self.are_fused,
             ),
             InOrderTaskScheduler(self._report_messages_of_result),
             DriverReportingCallback(
@@ -228,40 +228,15 @@ class _TuneRun:
         with self._keep_exception_and_abort_tune():
             if len(set(self.process_of.values())) >= self._max_live_tune_trials() or not self.cluster.is_responding():
                 return ()
-            tasks = self._take_tasks_of_process()
+            tasks = self.groups.take_tasks(self.next_task, self._max_live_tune_trials())
             for task in tasks:
                 self.live[task.token], self.process_of[task.token] = task, self.num_processes
-            self.sequences.note_tasks_start(len(tasks))
         self.num_processes += 1
         return tuple(tasks)
 
-    def _take_tasks_of_process(self) -> list[TrialTask]:
-        """Several tasks to be trained as one program, a sequence of short ones, or a single task."""
-        first = self.next_task() if self.postponed_task is None else self.postponed_task
-        self.postponed_task = None
-        tasks = [] if first is None else [first]
-        while tasks and self._may_be_followed(tasks) and (task := self.next_task()) is not None:
-            if not self._may_follow(task):
-                self.postponed_task = task
-                break
-            tasks.append(task)
-        return tasks
-
-    def _may_be_followed(self, tasks: list[TrialTask]) -> bool:
-        """Whether the process of these tasks may have another one."""
-        if self.executor.trials_per_process == 1:
-            return self.sequences.may_be_followed(tasks, self._max_live_tune_trials())
-        return len(tasks) < self.trials_per_process and not (tasks[0].prunable or tasks[0].alone)
-
-    def _may_follow(self, task: TrialTask) -> bool:
-        """Whether a task may be in a process with earlier ones."""
-        if self.executor.trials_per_process == 1:
-            return self.sequences.may_follow(task)
-        return not (task.prunable or task.alone)
-
     def _may_get_more_tasks(self) -> bool:
         """Can a task follow although there is none now?"""
-        return bool(self.live) or self.postponed_task is not None or self.cluster.is_unresponsive
+        return bool(self.live) or self.groups.postponed_task is not None or self.cluster.is_unresponsive
 
     def _max_live_tune_trials(self) -> int:
         """Trials that may run now; one trial may wait for a node."""
@@ -273,8 +248,9 @@ class _TuneRun:
         pending: list[tuple[int, Message]] = result.get("messages") or []
         messages, pending[:] = list(pending), []
         tasks: dict[int, TrialTask] = {task.token: task for task in trial.config["tasks"]}
-        for token, seconds in result.get("seconds", {}).items():
-            self.sequences.note_duration(tasks[token], seconds)
+        if isinstance(self.groups, SequenceGrouper):
+            for token, seconds in result.get("seconds", ()):
+                self.groups.note_duration(tasks[token], seconds, result.get("hostname"))
         stop = False
         with self._keep_exception_and_abort_tune():
             for token, message in messages:
@@ -302,16 +278,12 @@ class _TuneRun:
     def _report_lost_process(self, trial: Any, reason: str) -> None:
         self._abort_if_cluster_is_gone()
         tasks: tuple[TrialTask, ...] = trial.config["tasks"]
-        live = [task for task in tasks if task.token in self.live]
-        is_sequence = self.executor.trials_per_process == 1
-        if len(tasks) > 1:  # one of them may be the reason
-            self.trials_per_process = 1
-            self.sequences.disable()
-        for task in live:
-            self._forget_task(task.token)
-            has_not_run = is_sequence and task is not live[0]
-            with self._keep_exception_and_abort_tune():
-                self.on_message(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=has_not_run))
+        self.groups.note_lost_process(tasks)
+        is_unknown = len(tasks) > 1 and not self.are_fused  # which of them ran, since results wait for some seconds
+        for task in tasks:
+            if self._forget_task(task.token):
+                with self._keep_exception_and_abort_tune():
+                    self.on_message(task, TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=is_unknown))
 
     def _on_tune_tick(self) -> None:
         self._abort_if_cluster_is_gone()

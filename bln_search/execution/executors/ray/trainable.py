@@ -66,7 +66,7 @@ class TaskTrainable(tune.Trainable):
     environment: ExecutionEnvironment
     steps: Steps | None
     messages: list[tuple[int, Message]]
-    seconds: dict[int, float]
+    seconds: list[tuple[int, float]]
     task_started_at: float
     task_count = 0
 
@@ -75,12 +75,12 @@ class TaskTrainable(tune.Trainable):
         self._set_tasks(config)
 
     def _set_tasks(self, config: dict[str, Any]) -> None:
-        if self.task_count < 2:  # the first task imports the modules that later tasks use
+        if self.task_count < 2:  # the first one imports the modules that later ones use
             _freeze_garbage_collection()
         self.task_count += 1
         self.tasks, self.environment = config["tasks"], config["environment"]
         self.are_fused: bool = config["are_fused"]
-        self.steps, self.messages, self.seconds = None, [], {}
+        self.steps, self.messages, self.seconds = None, [], []
         self.live_tokens = {task.token for task in self.tasks}
         self.process_error: Exception | None = None
         limit_gpu_memory(config.get("gpus", 0), alone=self.tasks[0].alone)
@@ -102,7 +102,6 @@ class TaskTrainable(tune.Trainable):
             raise self.process_error
         step_started_at = time.monotonic()
         if self.steps is None:
-            self.task_started_at = step_started_at
             self.steps = self._start_tasks()
         try:
             for record in self.steps:
@@ -114,7 +113,7 @@ class TaskTrainable(tune.Trainable):
         if self.process_error is not None and not self.messages:
             raise self.process_error
         result = {"messages": self.messages, "seconds": self.seconds, "done": not self.live_tokens}
-        self.messages, self.seconds = [], {}
+        self.messages, self.seconds = [], []
         return result
 
     def _start_tasks(self) -> Steps:
@@ -141,7 +140,7 @@ class TaskTrainable(tune.Trainable):
                     raise
                 send(failure)
             if EvaluationDone in kinds and TrainingResumed not in kinds:
-                self.seconds[task.token] = time.monotonic() - self.task_started_at
+                self.seconds.append((task.token, time.monotonic() - self.task_started_at))
             yield task
 
     def _send(self, task: TrialTask, message: Message) -> None:

@@ -1,4 +1,4 @@
-"""Sequences of short trials in one process of Ray, without a cluster."""
+"""Groups of tasks in one process of Ray, without a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.ray.executor import RayExecutor, _TuneRun
 from bln_search.execution.executors.ray.nodes import Cluster, Node
-from bln_search.execution.executors.ray.task_sequences import TaskSequencePlanner
+from bln_search.execution.executors.ray.task_groups import SequenceGrouper
 from bln_search.execution.messages import EvaluationDone, PruneDecision, TaskFailed, TrialTask
 from bln_search.specs import list_planned_trial_specs, parse_study
 
@@ -27,54 +27,66 @@ SHORT, OTHER = (list_planned_trial_specs(parse_study(STUDY % epochs))[0] for epo
 PROCESSES = 2
 
 
+def make_task(token, trial=SHORT, *, seed=None, **attributes):
+    return TrialTask(token, trial.model_copy(update={"seed": token if seed is None else seed}), **attributes)
+
+
 def make_tasks(count, trial=SHORT, **attributes):
-    return [TrialTask(token, trial, **attributes) for token in range(count)]
+    return [make_task(token, trial, **attributes) for token in range(count)]
 
 
-def make_planner(trials=100, seconds=1.0):
-    planner = TaskSequencePlanner(trials)
-    planner.note_duration(TrialTask(0, SHORT), seconds)
-    return planner
+def make_grouper(trials=100, seconds=1.0):
+    """A grouper that knows the duration of a short task."""
+    grouper = SequenceGrouper(trials)
+    grouper.note_duration(make_task(0), seconds, "host")
+    return grouper
 
 
-def length_of_sequence(planner, tasks):
-    """How many of the tasks one process gets."""
-    taken = tasks[:1]
-    while planner.may_be_followed(taken, PROCESSES) and planner.may_follow(tasks[len(taken)]):
-        taken.append(tasks[len(taken)])
-    return len(taken)
+def length_of_sequence(grouper, tasks):
+    """How many of the tasks the next process gets."""
+    waiting = iter(tasks)
+    return len(grouper.take_tasks(lambda: next(waiting, None), PROCESSES))
 
 
 def test_tasks_of_unknown_duration_run_alone():
-    assert length_of_sequence(TaskSequencePlanner(100), make_tasks(50)) == 1
-    assert length_of_sequence(make_planner(), make_tasks(50, OTHER)) == 1
+    assert length_of_sequence(SequenceGrouper(100), make_tasks(50)) == 1
+    assert length_of_sequence(make_grouper(), make_tasks(50, OTHER)) == 1
 
 
-@pytest.mark.parametrize(("seconds", "length"), [(0.5, 10), (1.0, 5), (2.0, 3), (4.0, 2), (5.0, 1), (600.0, 1)])
-def test_a_sequence_takes_about_five_seconds(seconds, length):
-    assert length_of_sequence(make_planner(seconds=seconds), make_tasks(50)) == length
+@pytest.mark.parametrize(
+    ("seconds", "length"), [(0.01, 10), (0.5, 10), (1.0, 5), (2.0, 2), (2.5, 2), (2.6, 1), (600.0, 1)]
+)
+def test_a_sequence_takes_at_most_five_seconds(seconds, length):
+    assert length_of_sequence(make_grouper(seconds=seconds), make_tasks(50)) == length
 
 
-@pytest.mark.parametrize(("waiting", "length"), [(17, 5), (12, 3), (8, 2), (5, 2), (4, 1), (1, 1), (0, 1)])
-def test_waiting_trials_suffice_for_two_sequences_of_each_process(waiting, length):
-    planner = make_planner(trials=100)
-    planner.note_tasks_start(100 - waiting)
-    assert length_of_sequence(planner, make_tasks(50)) == length
+@pytest.mark.parametrize(("waiting", "length"), [(17, 5), (12, 3), (8, 2), (5, 2), (4, 1), (1, 1)])
+def test_a_process_takes_a_small_share_of_the_waiting_trials(waiting, length):
+    assert length_of_sequence(make_grouper(waiting), make_tasks(50)) == length
 
 
-@pytest.mark.parametrize("attribute", ["prunable", "alone", "informs_sampler"])
+def test_the_slowest_host_decides():
+    grouper = make_grouper(seconds=1.0)
+    grouper.note_duration(make_task(1), 2.5, "slow")
+    assert length_of_sequence(grouper, make_tasks(50)) == 2
+    grouper.note_duration(make_task(2), 0.5, "slow")
+    assert length_of_sequence(grouper, make_tasks(50)) == 5
+
+
+@pytest.mark.parametrize("attribute", ["prunable", "informs_sampler"])
 def test_a_task_whose_messages_matter_to_others_is_in_no_sequence(attribute):
-    planner, tasks = make_planner(), make_tasks(50, **{attribute: True})
-    assert not planner.may_be_followed(tasks[:1], PROCESSES)
-    assert not planner.may_follow(tasks[0])
+    assert length_of_sequence(make_grouper(), make_tasks(50, **{attribute: True})) == 1
+    grouper = make_grouper()
+    assert length_of_sequence(grouper, [*make_tasks(2), make_task(9, **{attribute: True})]) == 2
+    assert grouper.postponed_task.token == 9
 
 
-def test_evaluations_of_trained_networks_have_durations_of_their_own(tmp_path):
-    planner = make_planner(seconds=600.0)
-    task = TrialTask(1, SHORT, checkpoint=SimpleNamespace())
-    planner.note_duration(task, 0.1)
-    assert planner.may_follow(task)
-    assert not planner.may_follow(TrialTask(2, SHORT))
+def test_evaluations_of_trained_networks_have_durations_of_their_own():
+    grouper = make_grouper(seconds=600.0)
+    trained = make_tasks(50, checkpoint=SimpleNamespace())
+    grouper.note_duration(trained[0], 1.0, "host")
+    assert length_of_sequence(grouper, trained) == 5
+    assert length_of_sequence(grouper, make_tasks(50)) == 1
 
 
 @pytest.fixture
@@ -104,7 +116,8 @@ def start_process(run):
 
 def end_tasks(run, trial, seconds=1.0):
     tokens = [task.token for task in trial.config["tasks"]]
-    result = {"messages": [(token, EvaluationDone(())) for token in tokens], "seconds": dict.fromkeys(tokens, seconds)}
+    messages, durations = [(token, EvaluationDone(())) for token in tokens], [(token, seconds) for token in tokens]
+    result = {"messages": messages, "seconds": durations}
     assert not run._report_messages_of_result(trial, result)
 
 
@@ -138,7 +151,7 @@ def test_every_task_starts_once_and_the_last_ones_alone(make_run):
 )
 def test_a_task_that_may_not_follow_is_the_first_of_the_next_process(make_run, options, expected):
     tasks = make_tasks(20)
-    tasks[3] = TrialTask(3, SHORT, prunable=True)
+    tasks[3] = make_task(3, prunable=True)
     run = make_run(tasks, **options)
     processes = []
     for _ in expected:
@@ -148,7 +161,7 @@ def test_a_task_that_may_not_follow_is_the_first_of_the_next_process(make_run, o
 
 
 def test_a_postponed_task_keeps_the_run_open(make_run):
-    tasks = [*make_tasks(3), TrialTask(3, SHORT, prunable=True)]
+    tasks = [*make_tasks(3), make_task(3, prunable=True)]
     run = make_run(tasks, trials_per_process=4)
     first = start_process(run)
     end_tasks(run, first)
@@ -165,16 +178,24 @@ def lose_process(run, trial):
     return [(token, message.process_lost) for token, message in run.received if isinstance(message, TaskFailed)]
 
 
-def test_a_lost_process_counts_as_an_attempt_of_the_task_that_ran(make_run):
-    """The tasks behind it have not run. From then on tasks run alone, since one of them may end its process."""
-    run = make_run(make_tasks(40))
+def test_a_lost_process_counts_as_no_attempt_of_the_tasks_of_its_sequence_which_then_run_alone(make_run):
+    """Which of them ran is unknown, since results wait for some seconds."""
+    retried = [make_task(100 + seed, seed=seed) for seed in (2, 3, 4, 5)]
+    run = make_run([*make_tasks(6), *retried, *(make_task(token) for token in range(6, 40))])
     end_tasks(run, start_process(run))
     sequence = start_process(run)
     assert tokens_of(sequence) == [1, 2, 3, 4, 5]
     run._report_messages_of_result(sequence, {"messages": [(1, EvaluationDone(()))]})
-    assert lose_process(run, sequence) == [(2, False), (3, True), (4, True), (5, True)]
+    assert lose_process(run, sequence) == [(2, True), (3, True), (4, True), (5, True)]
     assert {message.failure for _, message in run.received[2:]} == {FailureClass.INFRASTRUCTURE}
-    assert tokens_of(start_process(run)) == [6]
+    again = start_process(run)
+    assert tokens_of(again) == [102]
+    assert lose_process(run, again)[-1] == (102, False)
+    for token in (103, 104, 105):
+        again = start_process(run)
+        assert tokens_of(again) == [token]
+        end_tasks(run, again)
+    assert tokens_of(start_process(run)) == [6, 7, 8, 9, 10]
 
 
 def test_a_lost_process_counts_as_an_attempt_of_all_tasks_of_a_program(make_run):
