@@ -6,7 +6,7 @@ storage. Ours: three trainings, each network evaluated under all sixteen in one 
 with `fused`, which trains several trials as one program. Same data, network, training loop and seeds; all give the same
 table (`max_relative_difference` of the mean losses; that of `fused` apart, because its sums are rounded in another
 order). Wall times are of whole process trees, one after another on the same machine: ours of the command, theirs of a
-script, whose start and end take about three seconds of some minutes.
+script, whose start and end count too.
 """
 
 from __future__ import annotations

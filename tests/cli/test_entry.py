@@ -75,7 +75,7 @@ from bln_search.cli.entry import main
 try:
     main()
 except SystemExit as end:
-    print(end.code, len(gc.get_objects()) < gc.get_freeze_count() / 10)
+    print(end.code, len(gc.get_objects()) < 100)
 """
 
 

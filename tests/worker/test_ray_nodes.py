@@ -129,7 +129,7 @@ class Act(RecordingWatcher):
                 self.acted_at = len(self.carried)
 
 
-def test_killed_node_costs_one_attempt_of_the_trials_of_its_process(
+def test_killed_node_ends_only_attempts_of_its_process(
     ledger,
     environment,
     tmp_path,
