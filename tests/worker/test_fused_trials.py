@@ -65,7 +65,9 @@ def test_the_table_is_that_of_trials_that_run_one_by_one(ledger, environment):
 
 
 def test_trials_of_a_killed_process_are_retried_one_by_one(ledger, environment):
-    study_id = ledger.studies.store_study_once(study("killed", arms=[{"method": "bln"}]))
+    long_enough_to_be_killed = {"epochs": 300}  # short epochs are reported together, so many pass before the kill
+    killed_study = study("killed", arms=[{"method": "bln"}], training=long_enough_to_be_killed)
+    study_id = ledger.studies.store_study_once(killed_study)
     killed = []
 
     def kill_once(message):
