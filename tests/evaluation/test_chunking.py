@@ -59,7 +59,7 @@ def test_freed_memory_is_kept_unless_the_environment_says_how_much(monkeypatch):
     monkeypatch.setattr(chunking.ctypes, "CDLL", lambda _: library)
     monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
     chunking.retain_freed_memory.__wrapped__()
-    assert library.options == {-3: 32 * 2**20, -2: 32 * 2**20}
+    assert library.options == {-3: 32 * 2**20, -2: 64 * 2**20}
 
 
 @pytest.mark.parametrize("error", [TypeError, OSError, AttributeError])

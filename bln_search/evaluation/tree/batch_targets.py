@@ -35,8 +35,8 @@ class BatchTargets:
         return self.targets.view(self.groups, self.size).repeat(paths, 1)
 
     def reshape_scores_by_path(self, values: Tensor) -> Tensor:
-        """Return (rows, N, paths·G) as (rows, paths, G, N)."""
-        return values.view(len(values), self.size, -1, self.groups).permute(0, 2, 3, 1)
+        """Return (rows, paths·G, N) as (rows, paths, G, N)."""
+        return values.view(len(values), -1, self.groups, self.size)
 
     def drop_fillers_and_select_paths(self, values: Tensor, positions: Ids | None) -> Tensor:
         """Return the values of the paths at `positions` without filler examples: (paths, G, examples).

@@ -37,9 +37,10 @@ class PerLayerEvaluatorOptions:
         scope: which layers are tied; see `build_space_and_excluded_options`.
         groups: patterns of layer names; see `build_space_and_excluded_options`.
         others: treatment of layers that no group names; see `build_space_and_excluded_options`.
-        score: per-example losses and correctness from outputs and targets.
-        memory_limit: bytes of the largest tensor of a traversal, and of the cache; a few such tensors are alive at
-            once.
+        score: per-example losses and correctness from outputs and targets. Several threads may call it, and the
+            network, at once.
+        memory_limit: bytes of the largest tensors of a traversal, of all threads together, and of the cache; a few
+            such tensors are alive at once.
     """
 
     estimate: str | None = PopulationEstimate.FROZEN

@@ -18,7 +18,7 @@ from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums
 
 
 def try_compute_factored_cross_entropy(logits: ClassMajorLogitsAsSums, targets: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Return losses and correctness (rows, N, G) for classes `targets` (G, N); None where this form is not applicable.
+    """Return losses and correctness (rows, G, N) for classes `targets` (G, N); None where this form is not applicable.
 
     It is not applicable in less than single precision, where exponentials overflow, and where a target is not among the
     classes.
@@ -27,7 +27,7 @@ def try_compute_factored_cross_entropy(logits: ClassMajorLogitsAsSums, targets: 
         return None
     if int(targets.max()) >= logits.feature.shape[1]:
         return None  # the general cross-entropy raises the error
-    target_index = targets.t().contiguous()[None]
+    target_index = targets[None]
     num_batch, feature = len(logits.batch), logits.feature
     terms = feature.new_empty((num_batch + len(feature), *feature.shape[1:]))
     for term, relative in zip((*logits.batch, *feature), terms, strict=True):
@@ -38,7 +38,7 @@ def try_compute_factored_cross_entropy(logits: ClassMajorLogitsAsSums, targets: 
     if not torch.isfinite(sums.sum()):
         return None
     correct = largest < 1
-    _decide_near_ties(correct, largest == 1, logits, targets.t())
+    _decide_near_ties(correct, largest == 1, logits, targets)
     rows = [batch * len(feature) + feature_variant for batch, feature_variant in logits.rows]
     if rows != list(range(len(sums))):
         sums, correct = sums[rows], correct[rows]
@@ -49,18 +49,18 @@ def _decide_near_ties(correct: Tensor, is_near_tie: Tensor, logits: ClassMajorLo
     """Write whether the answer is correct where the largest product is one: of equal logits the first is the answer.
 
     Args:
-        correct: of each pair of variants, (pairs, N, G).
+        correct: of each pair of variants, (pairs, G, N).
         is_near_tie: where to write.
         logits: their terms.
-        targets: classes, (N, G).
+        targets: classes, (G, N).
     """
     if not is_near_tie.any():
         return
-    pairs, examples, groups = is_near_tie.nonzero(as_tuple=True)
+    pairs, groups, examples = is_near_tie.nonzero(as_tuple=True)
     num_features = len(logits.feature)
-    batch = torch.stack(logits.batch)[pairs // num_features, :, examples, groups]
-    sums = batch + logits.feature[pairs % num_features, :, examples, groups]
-    correct[pairs, examples, groups] = sums.argmax(1) == targets[examples, groups]
+    batch = torch.stack(logits.batch)[pairs // num_features, :, groups, examples]
+    sums = batch + logits.feature[pairs % num_features, :, groups, examples]
+    correct[pairs, groups, examples] = sums.argmax(1) == targets[groups, examples]
 
 
 def _sum_and_max_of_products(batch: Tensor, feature: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from functools import partial
+from itertools import islice
+from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
@@ -18,9 +20,9 @@ from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
 from bln_search.evaluation.chunking import retain_freed_memory
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import split_at_norms
-from bln_search.evaluation.tree.node_activations import Ids
 from bln_search.evaluation.tree.prefix_cache import ActivationPrefixCache
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
+from bln_search.evaluation.tree.score_collectors import BatchScoreSums, ExampleScores
 from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_memory_of_all_segments
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
 from bln_search.evaluation.tree.trie import (
@@ -32,6 +34,7 @@ from bln_search.evaluation.tree.trie import (
 )
 from bln_search.evaluation.tree.verification import check_sample_against_plain_passes
 from bln_search.norms.network.layers import evaluation_mode
+from bln_search.norms.row_batching.compiled.parallel import count_independent_threads, map_in_threads
 from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_CONFIGURATIONS = 2**24
@@ -95,7 +98,9 @@ class TreePerLayerEvaluator:
         )
         self.space = whole_space if space is None else space
         retain_freed_memory()
-        self._chunk_bytes = choose_chunk_bytes(self.options.memory_limit, example.device)
+        self._threads = self._choose_threads(example.device)
+        memory_limit = self.options.memory_limit // self._threads
+        self._chunk_bytes = choose_chunk_bytes(memory_limit, example.device)
         self._is_checked = False
         self._cache = ActivationPrefixCache(self.options.memory_limit)
         self._traversal = TreeTraversal(
@@ -106,8 +111,16 @@ class TreePerLayerEvaluator:
             score=self.options.score,
             memory_plan=self._memory_plan,
             chunk_bytes=self._chunk_bytes,
-            path_bytes=self.options.memory_limit,
+            path_bytes=memory_limit,
         )
+
+    def _choose_threads(self, device: torch.device) -> int:
+        """Return the number of groups of mini-batches that are evaluated at the same time, one by each thread.
+
+        It is one on GPUs, and where one path of each thread would exceed the memory limit.
+        """
+        threads = count_independent_threads() if device.type == "cpu" else 1
+        return threads if threads * max(self._memory_plan.path_bytes) <= self.options.memory_limit else 1
 
     @property
     def example_counts_by_batch(self) -> list[int]:
@@ -143,16 +156,25 @@ class TreePerLayerEvaluator:
         total.total = len(self.batches)
         for fold in sorted(set(self._folds)):
             start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
-            for group in self._iter_groups_of_batches(range(max(start, total.done), stop)):
-                batch_sums = _BatchScoreSums(len(trie), len(group), require_single_tensor(self.batches[0][0]).device)
-                self._traverse_batches(trie, group, batch_sums)
-                total.losses[fold] += batch_sums.losses.sum(1).cpu().numpy()
-                total.correct[fold] += batch_sums.correct.sum(1).cpu().numpy()
-                total.examples[fold] += sum(len(self.batches[position][1]) for position in group)
-                total.done = group[-1] + 1
+            for groups in self._iter_simultaneous_groups(range(max(start, total.done), stop)):
+                with evaluation_mode(self.network):  # of all threads: each restores the mode that it found
+                    sums_of_groups = map_in_threads(partial(self._sum_scores, trie), groups)
+                for group, (losses, correct) in zip(groups, sums_of_groups, strict=True):
+                    total.losses[fold] += losses
+                    total.correct[fold] += correct
+                    total.examples[fold] += sum(len(self.batches[position][1]) for position in group)
+                    total.done = group[-1] + 1
                 if keep is not None:
                     keep(total)
         return total
+
+    def _sum_scores(
+        self, trie: ConfigurationTrie, group: Sequence[int]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Return sums of losses and numbers of correct answers of each configuration over a group of mini-batches."""
+        sums = BatchScoreSums(len(trie), len(group), require_single_tensor(self.batches[0][0]).device)
+        self._traverse_batches(trie, group, sums)
+        return sums.losses.sum(1).cpu().numpy(), sums.correct.sum(1).cpu().numpy()
 
     def check_against_plain_passes(self) -> None:
         """Compare a few configurations with plain forward passes, once. Raises ModelError where they differ."""
@@ -178,7 +200,7 @@ class TreePerLayerEvaluator:
         for group in self._iter_groups_of_batches([int(positions[batch]) for batch in batches]):
             columns = slice(start, start + len(group))
             for part, rows in self._iter_by_cached_prefix(unique, group):
-                batch_sums = _BatchScoreSums(len(part), len(group), require_single_tensor(self.batches[0][0]).device)
+                batch_sums = BatchScoreSums(len(part), len(group), require_single_tensor(self.batches[0][0]).device)
                 self._traverse_batches(build_configuration_trie(part), group, batch_sums, use_cache=True)
                 losses[rows, columns] = batch_sums.losses.cpu().numpy()
                 correct[rows, columns] = batch_sums.correct.cpu().numpy()
@@ -190,7 +212,7 @@ class TreePerLayerEvaluator:
         unique, inverse = sorted_unique_configurations_with_inverse(
             np.asarray(digits, np.uint8).reshape(-1, len(self.space.choices))
         )
-        scores = _ExampleScores(len(unique), self.num_examples, next(self.network.parameters()).dtype)
+        scores = ExampleScores(len(unique), self.num_examples, next(self.network.parameters()).dtype)
         trie = build_configuration_trie(unique)
         for group in self._iter_groups_of_batches(range(len(self.batches))):
             self._traverse_batches(trie, group, scores)
@@ -225,13 +247,25 @@ class TreePerLayerEvaluator:
                 trie,
                 on_losses,
                 self._cache.view_of_group(tuple(positions)) if use_cache else None,
-                accepts_sums=isinstance(on_losses, _BatchScoreSums),
+                accepts_sums=isinstance(on_losses, BatchScoreSums),
             )
 
-    def _iter_groups_of_batches(self, positions: Sequence[int]) -> Iterator[list[int]]:
-        """Yield adjacent mini-batches of one shape that are evaluated together; one with filler examples is alone."""
+    def _iter_simultaneous_groups(self, positions: Sequence[int]) -> Iterator[list[list[int]]]:
+        """Yield groups of mini-batches that are evaluated at the same time, one by each thread."""
+        rounds = -(-len(positions) // (self._threads * self._most_batches_of_group))
+        size = max(1, -(-len(positions) // max(1, self._threads * rounds)))
+        groups = self._iter_groups_of_batches(positions, size)
+        while simultaneous := list(islice(groups, self._threads)):
+            yield simultaneous
+
+    @property
+    def _most_batches_of_group(self) -> int:
         most_options = max(self.space.num_options_per_choice)  # the first layers may be fixed
-        max_size = max(1, self._chunk_bytes // (self._memory_plan.path_bytes[1] * most_options))
+        return max(1, self._chunk_bytes // (self._memory_plan.path_bytes[1] * most_options))
+
+    def _iter_groups_of_batches(self, positions: Sequence[int], max_size: int | None = None) -> Iterator[list[int]]:
+        """Yield adjacent mini-batches of one shape that are evaluated together; one with filler examples is alone."""
+        max_size = max_size or self._most_batches_of_group
         group: list[int] = []
         for position in positions:
             inputs, targets = self.batches[position]
@@ -259,35 +293,3 @@ class TreePerLayerEvaluator:
             parts.setdefault(prefix[:depth], []).append(position)
         for rows in parts.values():
             yield digits[rows], np.asarray(rows)
-
-
-class _BatchScoreSums:
-    """Sums of losses and numbers of correct answers of each mini-batch of a group, (configurations, mini-batches)."""
-
-    def __init__(self, configurations: int, batches: int, device: torch.device) -> None:
-        self.losses = torch.zeros(configurations, batches, dtype=torch.float64, device=device)
-        self.correct = torch.zeros(configurations, batches, dtype=torch.int64, device=device)
-
-    def __call__(self, ids: Ids, losses: Tensor, correct: Tensor) -> None:
-        """Add the scores of a chunk of configurations."""
-        rows = torch.from_numpy(ids).to(losses.device)
-        self.losses[rows] = losses.sum(-1, dtype=torch.float64).view(len(ids), -1)
-        self.correct[rows] = correct.sum(-1).view(len(ids), -1)
-
-
-class _ExampleScores:
-    """Losses and correctness of every example, in the order of evaluation; `start` is the first of the next group."""
-
-    def __init__(self, configurations: int, examples: int, dtype: torch.dtype) -> None:
-        shape = configurations, examples
-        self.dtype = torch.float64 if dtype == torch.float64 else torch.float32
-        self.losses: NDArray[Any] = torch.empty(shape, dtype=self.dtype).numpy()
-        self.correct = np.empty(shape, bool)
-        self.start = 0
-
-    def __call__(self, ids: Ids, losses: Tensor, correct: Tensor) -> None:
-        """Store the scores of a chunk of configurations."""
-        losses, correct = losses.reshape(len(ids), -1).to(self.dtype), correct.reshape(len(ids), -1)
-        columns = slice(self.start, self.start + losses.shape[1])
-        self.losses[ids, columns] = losses.cpu().numpy()
-        self.correct[ids, columns] = correct.cpu().numpy()

@@ -86,18 +86,17 @@ class DenseNormOutput:
             tuple(batch), feature, variants.rows, self.x.shape[0], self.x.shape[1], self.feature_shape
         )
 
-    def compute_pair_variants(self, *, samples_first: bool = False) -> DensePairVariants:
-        """Return scales and offsets of both pairs, with axes (G, N, D), or (N, G, D) with samples first."""
-        moments_over = (
-            _sample_major_moments_function(self.x) if samples_first else _group_major_moments_function(self.x)
-        )
+    def compute_pair_variants(self) -> DensePairVariants:
+        """Return scales and offsets of both pairs, with axes (G, N, D)."""
         batch_weight, feature_weight = self.layer.branch_weights(self.layer.batch_size or self.x.shape[1])
         formula_variant = self.layer.formula_variant
         batch = feature = None
         if self.sources.batch is not None:
-            batch = ScaleOffsetVariants(formula_variant, moments_over(1), self.sources.batch, batch_weight)
+            moments = MiniBatchStatistics.compute(self.x, (1,))
+            batch = ScaleOffsetVariants(formula_variant, moments, self.sources.batch, batch_weight)
         if self.sources.feature is not None:
-            feature = ScaleOffsetVariants(formula_variant, moments_over(2), self.sources.feature, feature_weight)
+            moments = _compute_feature_moments(self.x)
+            feature = ScaleOffsetVariants(formula_variant, moments, self.sources.feature, feature_weight)
         zeros = [0] * self.num_rows
         row_batch = zeros if batch is None else batch.row_variant
         row_feature = zeros if feature is None else feature.row_variant
@@ -163,10 +162,10 @@ class DenseNormLinearOutput:
         )
 
     def try_class_major_logits_as_sums(self) -> ClassMajorLogitsAsSums | None:
-        """Return the variants of each pair, (K, N, G); None where there is no feature pair."""
+        """Return the variants of each pair, (K, G, N); None where there is no feature pair."""
         if self.dense.sources.feature is None:
             return None
-        variants = self.dense.compute_pair_variants(samples_first=True)
+        variants = self.dense.compute_pair_variants()
         batch, feature = self._variant_outputs(variants, classes_first=True)
         assert feature is not None
         return ClassMajorLogitsAsSums(tuple(output.expand_as(feature[0]) for output in batch), feature, variants.rows)
@@ -214,30 +213,58 @@ class DenseNormLinearOutput:
         linear = _linear_classes_first if classes_first else F.linear
         outputs_axis = 0 if classes_first else 2
         product: Tensor | None = None
-        scaled_outputs: list[Tensor] = []
-        for scale, is_constant, centre in zip(pair.scales, pair.is_constant, pair.centres, strict=True):
+        centres = list(pair.centres)
+        scaled_outputs: dict[int, Tensor] = {}
+        if len(weight) < self.dense.x.shape[1] and self.dense.x.device.type == "cpu":
+            scaled_outputs = _outputs_of_scaled_weights(pair, weight, classes_first=classes_first)
+            centres = [None if index in scaled_outputs else centre for index, centre in enumerate(centres)]
+        for index, (scale, is_constant, centre) in enumerate(zip(pair.scales, pair.is_constant, centres, strict=True)):
+            if index in scaled_outputs:
+                continue
             if not is_constant:
-                scaled_outputs.append(linear(pair.centred_by_source(centre) * scale, weight))
+                scaled_outputs[index] = linear(pair.centred_by_source(centre) * scale, weight)
             elif needs_product and product is None:
                 both = linear(pair.centred_by_source(centre), torch.cat([weight * scale.view(1, -1), weight]))
-                output, product = torch.split(both, len(weight), outputs_axis)
+                scaled_outputs[index], product = torch.split(both, len(weight), outputs_axis)
                 product = product + linear(pair.mean_from_source(centre), weight)
-                scaled_outputs.append(output)
             else:
-                scaled_outputs.append(linear(pair.centred_by_source(centre), weight * scale.view(1, -1)))
+                scaled_outputs[index] = linear(pair.centred_by_source(centre), weight * scale.view(1, -1))
         if needs_product and product is None:
             product = linear(pair.centred_by_source(None), weight).add_(linear(pair.mean_from_source(None), weight))
         outputs = []
-        for scale_index, offset in pair.variants:
-            shift = pair.find_shift_of_variant(offset)
+        for (scale_index, _), mean in zip(pair.variants, pair.means, strict=True):
+            shift = pair.find_shift(centres[scale_index], mean)
             output = scaled_outputs[scale_index]
             outputs.append(output if shift is None else output + linear(shift * pair.scales[scale_index], weight))
         return outputs, product
 
 
+def _outputs_of_scaled_weights(pair: ScaleOffsetVariants, weight: Tensor, *, classes_first: bool) -> dict[int, Tensor]:
+    """Return W·diag(r)·(x − μ) for each scale r of the mini-batch, by the index of the scale.
+
+    Each mini-batch has its own product, W with its scales times its examples: less to multiply by r than the examples,
+    where there are more of them than outputs. Empty where a mean is not finite.
+
+    Args:
+        pair: the batch variants.
+        weight: W, (K, D).
+        classes_first: whether the K outputs are on the first axis; otherwise on the last.
+    """
+    varying = [index for index, is_constant in enumerate(pair.is_constant) if not is_constant]
+    if not varying or not bool(pair.mean_from_source(None).isfinite().all()):
+        return {}
+    x = pair.centred_by_source(None)
+    weights = x.new_empty(len(x), len(varying), *weight.shape)
+    for position, index in enumerate(varying):
+        torch.mul(weight, pair.scales[index], out=weights[:, position])
+    outputs = torch.bmm(weights.flatten(1, 2), x.transpose(1, 2)).view(len(x), *weights.shape[1:3], -1)
+    order = (1, 2, 0, 3) if classes_first else (1, 0, 3, 2)
+    return dict(zip(varying, outputs.permute(order), strict=True))
+
+
 def _linear_classes_first(x: Tensor, weight: Tensor) -> Tensor:
-    """(N, G, D) to (K, N, G)."""
-    return torch.mm(weight, x.reshape(-1, x.shape[2]).t()).view(len(weight), *x.shape[:2])
+    """(G, N, D) or (N, D) to (K, G or 1, N)."""
+    return torch.mm(weight, x.reshape(-1, x.shape[-1]).t()).view(len(weight), -1, x.shape[-2])
 
 
 def _scale_feature_variants(
@@ -247,7 +274,7 @@ def _scale_feature_variants(
     *,
     classes_first: bool = False,
 ) -> Tensor:
-    """Return constant + base·r_F for each feature variant: (variants, G, N, K), or (variants, K, N, G).
+    """Return constant + base·r_F for each feature variant: (variants, G, N, K), or (variants, K, G, N).
 
     Args:
         pair: the feature variants.
@@ -266,31 +293,9 @@ def _scale_feature_variants(
     return out
 
 
-def _group_major_moments_function(x: Tensor) -> Callable[[int], MiniBatchStatistics]:
-    return lambda axis: MiniBatchStatistics.compute(x, (axis,))
-
-
-def _sample_major_moments_function(x: Tensor) -> Callable[[int], MiniBatchStatistics]:
-    """Return a function that computes moments of x (G, N, D), axes (N, G, D), over samples (1) or features (2)."""
-
-    def moments_over(axis: int) -> MiniBatchStatistics:
-        if axis == 2:
-            return _sample_major_feature_moments(x)
-        samples_first = x.transpose(0, 1)
-        mean = x.mean(1, keepdim=True).transpose(0, 1)
-        centred = torch.sub(samples_first, mean, out=x.new_empty(samples_first.shape))
-        variance = (centred * centred).mean(0, keepdim=True)
-        return MiniBatchStatistics(samples_first, (0,), mean, centred, variance, x.shape[1], samples_first=True)
-
-    return moments_over
-
-
-def _sample_major_feature_moments(x: Tensor) -> MiniBatchStatistics:
-    """Return moments of x (G, N, D) over its features, axes (N, G, 1 or D)."""
+def _compute_feature_moments(x: Tensor) -> MiniBatchStatistics:
+    """Return moments of x (G, N, D) over its features, (G, N, 1)."""
     mean = x.mean(2, keepdim=True)
     centred = x - mean
     variance = torch.linalg.vector_norm(centred, dim=2, keepdim=True).square_().div_(x.shape[2])
-    mean, variance = (value.transpose(0, 1).contiguous() for value in (mean, variance))
-    return MiniBatchStatistics(
-        x.transpose(0, 1), (2,), mean, centred.transpose(0, 1), variance, x.shape[1], samples_first=True
-    )
+    return MiniBatchStatistics(x, (2,), mean, centred, variance, x.shape[1])

@@ -89,7 +89,7 @@ class ClassMajorLogitsAsSums:
     Operations over examples then run over contiguous memory.
 
     Attributes:
-        batch: for each batch variant (K, N, G).
+        batch: for each batch variant (K, G, N).
         feature: (variants, K, N, G).
         rows: for each row, the indices of its batch variant and its feature variant.
     """

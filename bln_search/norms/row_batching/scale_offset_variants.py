@@ -30,7 +30,6 @@ class MiniBatchStatistics:
         centred: x − μ.
         variance: of x.
         slots: number of examples in a mini-batch.
-        samples_first: whether the axes are (sample, mini-batch, ...); otherwise (mini-batch, sample, ...).
     """
 
     x: Tensor
@@ -39,7 +38,6 @@ class MiniBatchStatistics:
     centred: Tensor
     variance: Tensor
     slots: int
-    samples_first: bool = False
 
     @property
     def num_values_per_mean(self) -> int:
@@ -62,8 +60,7 @@ class MiniBatchStatistics:
 
     def reshape_population_value(self, value: Tensor) -> Tensor:
         """Return a population value (slots or 1, ...), cut to the mini-batch size, in the shape of these statistics."""
-        value = value[: self.slots]
-        return value.unsqueeze(1) if self.samples_first else value
+        return value[: self.slots]
 
 
 class ScaleOffsetVariants:
@@ -127,10 +124,13 @@ class ScaleOffsetVariants:
             self._centred[source] = torch.sub(x, self.mean_from_source(source), out=x.new_empty(x.shape))
         return self._centred[source]
 
+    def find_shift(self, centre: EstimateOrBatch, source: EstimateOrBatch) -> Tensor | None:
+        """Return (x − mean from a source) − (x − centre); None for zero."""
+        return None if source == centre else self.mean_from_source(centre) - self.mean_from_source(source)
+
     def find_shift_of_variant(self, variant: int) -> Tensor | None:
         """Return (x − mean of the variant) − (x − centre of its scale); None for zero."""
-        centre, source = self.centres[self.variants[variant][0]], self.means[variant]
-        return None if source == centre else self.mean_from_source(centre) - self.mean_from_source(source)
+        return self.find_shift(self.centres[self.variants[variant][0]], self.means[variant])
 
     def scaled_inputs_per_scale(self, gamma: Tensor) -> Tensor:
         """Return γ·(x − centre)·r for each scale: (scales, G, N, ...)."""

@@ -15,7 +15,7 @@ ROWS = tuple((b, f) for f in (1, 0) for b in (0, 1, 2))
 
 def make_terms(levels=None, dtype=torch.float64):
     generator = torch.Generator().manual_seed(0)
-    shape = CLASSES, SIZE, GROUPS
+    shape = CLASSES, GROUPS, SIZE
     batch, feature = (torch.randn(count, *shape, dtype=dtype, generator=generator) for count in (3, 2))
     if levels:
         batch, feature = (torch.round(term * levels) for term in (batch, feature))
@@ -33,9 +33,9 @@ def test_losses_and_correctness_equal_those_of_the_sums():
     losses, correct = try_compute_factored_cross_entropy(terms, targets)
     logits = sums_of_rows(terms).movedim(1, -1)
     for row, expected in enumerate(logits):
-        expected_loss = F.cross_entropy(expected.flatten(0, 1), targets.t().flatten(), reduction="none")
+        expected_loss = F.cross_entropy(expected.flatten(0, 1), targets.flatten(), reduction="none")
         torch.testing.assert_close(losses[row].flatten(), expected_loss, rtol=1e-12, atol=1e-12)
-        torch.testing.assert_close(correct[row], expected.argmax(-1) == targets.t())
+        torch.testing.assert_close(correct[row], expected.argmax(-1) == targets)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -45,7 +45,7 @@ def test_the_first_of_equal_classes_is_the_answer(dtype):
     assert ((logits == logits.amax(1, keepdim=True)).sum(1) > 1).any()
     _, correct = try_compute_factored_cross_entropy(terms, targets)
     first = (logits == logits.amax(1, keepdim=True)).double().argmax(1)
-    torch.testing.assert_close(correct, first == targets.t())
+    torch.testing.assert_close(correct, first == targets)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

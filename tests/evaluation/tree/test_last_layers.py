@@ -139,7 +139,7 @@ def test_of_equal_classes_the_first_is_the_answer(calls):
     network = make_network()
     evaluator = make_evaluator(network)
     with torch.no_grad():
-        network[-1].weight[1], network[-1].bias[:2] = network[-1].weight[0], 9.0  # the two most probable classes
+        network[-1].weight[:2], network[-1].bias[:2] = 0.0, 9.0  # two equal classes, the most probable
     assert_every_answer_is(evaluator, 0, calls)
 
 
@@ -147,9 +147,8 @@ def test_of_nearly_equal_classes_the_larger_is_the_answer(calls):
     network = make_network()
     evaluator = make_evaluator(network)
     with torch.no_grad():
-        network[-1].weight[1], network[-1].bias[:2] = network[-1].weight[0], torch.tensor([0.0, 1e-9])
+        network[-1].weight[:2], network[-1].bias[:2] = 0.0, torch.tensor([0.0, 1e-9])
         network[-1].weight[2:], network[-1].bias[2:] = 0.0, -9.0
-        network[-1].weight[:2] = 0.0
     assert_every_answer_is(evaluator, 1, calls)
 
 

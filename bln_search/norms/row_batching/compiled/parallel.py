@@ -9,14 +9,18 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
+_Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 
 
@@ -53,6 +57,33 @@ def run_in_threads(kernel: Callable[[int, int], None], count: int) -> None:
         library.GOMP_parallel(_Callback(run_part), None, threads, 0)
     if errors:
         raise errors[0]
+
+
+def count_independent_threads() -> int:
+    """Return the number of threads in which `map_in_threads` calls a function.
+
+    It is one where torch has another library, and under autocast, which is a setting of the calling thread.
+    """
+    return 1 if _find_openmp() is None or torch.is_autocast_enabled("cpu") else torch.get_num_threads()
+
+
+def map_in_threads(function: Callable[[_Item], _Result], items: Sequence[_Item]) -> list[_Result]:
+    """Return the results of a function of each item, computed at the same time by the threads of torch.
+
+    Operations of torch in the function then use one thread each, because OpenMP does not nest parallel regions. Context
+    variables are those of the caller; settings of a thread, such as `torch.no_grad`, are not.
+    """
+    if len(items) == 1 or count_independent_threads() == 1:
+        return [function(item) for item in items]
+    results: dict[int, _Result] = {}
+    contexts = [copy_context() for _ in items]
+
+    def store_results(start: int, stop: int) -> None:
+        for index in range(start, stop):
+            results[index] = contexts[index].run(function, items[index])
+
+    run_in_threads(store_results, len(items))
+    return [results[index] for index in range(len(items))]
 
 
 @cache
