@@ -11,6 +11,9 @@ from torch import Tensor
 
 from bln_search.evaluation.tree.node_activations import Ids
 
+BYTES_OF_SUMS = 16
+"""Bytes of the two sums of one configuration over a mini-batch."""
+
 
 class BatchScoreSums:
     """Sums of losses and numbers of correct answers of each mini-batch of a group, (configurations, mini-batches)."""

@@ -22,7 +22,7 @@ from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOpti
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.prefix_cache import ActivationPrefixCache
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
-from bln_search.evaluation.tree.score_collectors import BatchScoreSums, ExampleScores
+from bln_search.evaluation.tree.score_collectors import BYTES_OF_SUMS, BatchScoreSums, ExampleScores
 from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_memory_of_all_segments
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
 from bln_search.evaluation.tree.trie import (
@@ -117,10 +117,11 @@ class TreePerLayerEvaluator:
     def _choose_threads(self, device: torch.device) -> int:
         """Return the number of groups of mini-batches that are evaluated at the same time, one by each thread.
 
-        It is one on GPUs, and where one path of each thread would exceed the memory limit.
+        It is one on GPUs, and where one path of each thread, or its sums, would exceed the memory limit.
         """
         threads = count_independent_threads() if device.type == "cpu" else 1
-        return threads if threads * max(self._memory_plan.path_bytes) <= self.options.memory_limit else 1
+        bytes_of_thread = max(*self._memory_plan.path_bytes, BYTES_OF_SUMS * self.space.num_configurations)
+        return threads if threads * bytes_of_thread <= self.options.memory_limit else 1
 
     @property
     def example_counts_by_batch(self) -> list[int]:

@@ -65,9 +65,10 @@ def test_sums_are_kept_after_each_round_of_groups(threads):
     assert done == [min(7, threads * (index + 1)) for index in range(-(-7 // threads))]
 
 
-def test_paths_that_exceed_the_memory_together_are_evaluated_one_after_another(threads, simultaneous):
-    path_bytes = max(make_evaluator("mlp")._memory_plan.path_bytes)
-    for memory_limit, expected in ((threads * path_bytes, threads), (threads * path_bytes - 1, 1), (0, 1)):
+def test_groups_that_exceed_the_memory_together_are_evaluated_one_after_another(threads, simultaneous):
+    evaluator = make_evaluator("mlp")
+    needed = threads * max(*evaluator._memory_plan.path_bytes, 16 * evaluator.space.num_configurations)
+    for memory_limit, expected in ((needed, threads), (needed - 1, 1), (0, 1)):
         assert make_evaluator("mlp", memory_limit=memory_limit)._threads == expected
     make_evaluator("mlp", memory_limit=0).sum_scores_of_all_configurations()
     assert set(simultaneous) == {1}
