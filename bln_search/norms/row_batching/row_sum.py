@@ -90,7 +90,7 @@ class ClassMajorLogitsAsSums:
 
     Attributes:
         batch: for each batch variant (K, G, N).
-        feature: (variants, K, N, G).
+        feature: (variants, K, G, N).
         rows: for each row, the indices of its batch variant and its feature variant.
     """
 

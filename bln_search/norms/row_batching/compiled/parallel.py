@@ -1,4 +1,4 @@
-"""Parallel execution of kernels in the threads of torch.
+"""Parallel execution of kernels, and of functions that use torch, in the threads of torch.
 
 Threads of torch wait actively for their next work, for milliseconds. Other threads would compete with them for the
 processor, so kernels run in the same ones: `GOMP_parallel` of the OpenMP library that torch has loaded calls a function
