@@ -6,15 +6,23 @@ u. With the target's logit subtracted from both terms, the loss of an example is
     log(1 + Σ_{k ≠ target} exp(A_vk)·exp(C_uk))
 
 so exponentials are computed of the terms, not of their sums. The answer is correct where every product is below one.
-Where the largest is one, two classes are nearly equal, and the sums A_v + C_u decide.
+Where the largest is near one, two classes are nearly equal, and the sums A_v + C_u decide.
 """
 
 from __future__ import annotations
+
+from math import e, log2
 
 import torch
 from torch import Tensor
 
 from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums
+
+_LOG2_E = log2(e)
+"""exp(x) is computed as 2^(x·log2 e), for which torch needs a quarter of the time."""
+
+_NEAR_TIE = 64
+"""Distance of the largest product from one, in units of the rounding error, up to which the sums decide."""
 
 
 def try_compute_factored_cross_entropy(logits: ClassMajorLogitsAsSums, targets: Tensor) -> tuple[Tensor, Tensor] | None:
@@ -27,36 +35,44 @@ def try_compute_factored_cross_entropy(logits: ClassMajorLogitsAsSums, targets: 
         return None
     if int(targets.max()) >= logits.feature.shape[1]:
         return None  # the general cross-entropy raises the error
-    target_index = targets[None]
     num_batch, feature = len(logits.batch), logits.feature
     terms = feature.new_empty((num_batch + len(feature), *feature.shape[1:]))
+    positions = _positions_of_targets(targets)
     for term, relative in zip((*logits.batch, *feature), terms, strict=True):
-        torch.sub(term, term.gather(0, target_index), out=relative)
-    terms.exp_()
-    terms[:num_batch].scatter_(1, target_index.expand(num_batch, 1, -1, -1), 0.0)
+        torch.sub(term, term.reshape(-1).index_select(0, positions).view(targets.shape), out=relative)
+        relative.mul_(_LOG2_E).exp2_()
+    terms[:num_batch].view(num_batch, -1).index_fill_(1, positions, 0.0)
     sums, largest = _sum_and_max_of_products(terms[:num_batch], terms[num_batch:])
     if not torch.isfinite(sums.sum()):
         return None
     correct = largest < 1
-    _decide_near_ties(correct, largest == 1, logits, targets)
+    _decide_near_ties(correct, largest, logits, targets)
     rows = [batch * len(feature) + feature_variant for batch, feature_variant in logits.rows]
     if rows != list(range(len(sums))):
         sums, correct = sums[rows], correct[rows]
     return sums.log1p_(), correct
 
 
-def _decide_near_ties(correct: Tensor, is_near_tie: Tensor, logits: ClassMajorLogitsAsSums, targets: Tensor) -> None:
-    """Write whether the answer is correct where the largest product is one: of equal logits the first is the answer.
+def _positions_of_targets(targets: Tensor) -> Tensor:
+    """Return the positions of the targets (G, N) in a flattened tensor (K, G, N)."""
+    flat = targets.flatten()
+    return torch.arange(len(flat), device=flat.device).add_(flat, alpha=len(flat))
+
+
+def _decide_near_ties(correct: Tensor, largest: Tensor, logits: ClassMajorLogitsAsSums, targets: Tensor) -> None:
+    """Write whether the answer is correct where the largest product is near one: of equal logits the first is the answer.
 
     Args:
-        correct: of each pair of variants, (pairs, G, N).
-        is_near_tie: where to write.
+        correct: of each pair of variants, (pairs, G, N), where to write.
+        largest: product of each pair of variants, (pairs, G, N).
         logits: their terms.
         targets: classes, (G, N).
     """
-    if not is_near_tie.any():
+    distance = torch.sub(largest, 1).abs_()
+    tolerance = _NEAR_TIE * torch.finfo(largest.dtype).eps
+    if distance.amin() > tolerance:
         return
-    pairs, groups, examples = is_near_tie.nonzero(as_tuple=True)
+    pairs, groups, examples = (distance <= tolerance).nonzero(as_tuple=True)
     num_features = len(logits.feature)
     batch = torch.stack(logits.batch)[pairs // num_features, :, groups, examples]
     sums = batch + logits.feature[pairs % num_features, :, groups, examples]

@@ -20,6 +20,11 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.norms.normalization_base import NormalizationBase
+from bln_search.norms.row_batching.dense_in_pieces import (
+    LinearOfScaledInput,
+    compute_linear_in_pieces,
+    compute_mean_and_variance,
+)
 from bln_search.norms.row_batching.row_sources import EstimateOrBatch, LayerSourcesByRow
 from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums, RowOutputsAsSums
 from bln_search.norms.row_batching.scale_offset_variants import MiniBatchStatistics, ScaleOffsetVariants
@@ -92,10 +97,10 @@ class DenseNormOutput:
         formula_variant = self.layer.formula_variant
         batch = feature = None
         if self.sources.batch is not None:
-            moments = MiniBatchStatistics.compute(self.x, (1,))
+            moments = _compute_moments(self.x, 1)
             batch = ScaleOffsetVariants(formula_variant, moments, self.sources.batch, batch_weight)
         if self.sources.feature is not None:
-            moments = _compute_feature_moments(self.x)
+            moments = _compute_moments(self.x, 2)
             feature = ScaleOffsetVariants(formula_variant, moments, self.sources.feature, feature_weight)
         zeros = [0] * self.num_rows
         row_batch = zeros if batch is None else batch.row_variant
@@ -174,7 +179,6 @@ class DenseNormLinearOutput:
         self, variants: DensePairVariants, *, classes_first: bool
     ) -> tuple[list[Tensor], Tensor | None]:
         """Return the outputs of the batch variants and of the feature variants, the K outputs first or last."""
-        linear = _linear_classes_first if classes_first else F.linear
         weight = self.weight * self.dense.layer.weight
         constant = F.linear(self.dense.layer.bias, self.weight, self.bias)
         constant = constant.view(-1, 1, 1) if classes_first else constant
@@ -182,27 +186,29 @@ class DenseNormLinearOutput:
             assert variants.batch is not None
             batch, _ = self._batch_outputs(variants.batch, weight, classes_first=classes_first, needs_product=False)
             return [output + constant for output in batch], None
+        means = tuple(dict.fromkeys(variants.feature.means))
+        values = [variants.feature.mean_from_source(mean) for mean in means]
         if variants.batch is None:
-            bases = {
-                mean: linear(variants.feature.centred_by_source(mean), weight)
-                for mean in dict.fromkeys(variants.feature.means)
-            }
-            feature = _scale_feature_variants(variants.feature, bases, constant, classes_first=classes_first)
+            layers = [LinearOfScaledInput(value, None, weight) for value in values]
+            outputs = compute_linear_in_pieces(self.dense.x, layers, classes_first=classes_first)
+            feature = _scale_feature_variants(
+                variants.feature, dict(zip(means, outputs, strict=True)), constant, classes_first=classes_first
+            )
             return [torch.zeros_like(feature[0])], feature
         batch, product = self._batch_outputs(variants.batch, weight, classes_first=classes_first, needs_product=True)
         assert product is not None
         weight_sums = weight.sum(1)
         weight_sums = weight_sums.view(-1, 1, 1) if classes_first else weight_sums
-        bases = {}
-        for mean in dict.fromkeys(variants.feature.means):
-            value = variants.feature.mean_from_source(mean)
-            bases[mean] = torch.addcmul(product, weight_sums, value.squeeze(-1) if classes_first else value, value=-1)
+        bases = {
+            mean: torch.addcmul(product, weight_sums, value.squeeze(-1) if classes_first else value, value=-1)
+            for mean, value in zip(means, values, strict=True)
+        }
         return batch, _scale_feature_variants(variants.feature, bases, constant, classes_first=classes_first)
 
     def _batch_outputs(
         self, pair: ScaleOffsetVariants, weight: Tensor, *, classes_first: bool, needs_product: bool
     ) -> tuple[list[Tensor], Tensor | None]:
-        """Return the outputs of the batch variants without the constant, and Wγx where `needs_product`.
+        """Return the outputs of the batch variants without the constant, and Wγx, None unless `needs_product`.
 
         Args:
             pair: the batch variants.
@@ -211,55 +217,52 @@ class DenseNormLinearOutput:
             needs_product: whether to compute Wγx.
         """
         linear = _linear_classes_first if classes_first else F.linear
-        outputs_axis = 0 if classes_first else 2
-        product: Tensor | None = None
-        centres = list(pair.centres)
-        scaled_outputs: dict[int, Tensor] = {}
-        if len(weight) < self.dense.x.shape[1] and self.dense.x.device.type == "cpu":
-            scaled_outputs = _outputs_of_scaled_weights(pair, weight, classes_first=classes_first)
-            centres = [None if index in scaled_outputs else centre for index, centre in enumerate(centres)]
-        for index, (scale, is_constant, centre) in enumerate(zip(pair.scales, pair.is_constant, centres, strict=True)):
-            if index in scaled_outputs:
-                continue
-            if not is_constant:
-                scaled_outputs[index] = linear(pair.centred_by_source(centre) * scale, weight)
-            elif needs_product and product is None:
-                both = linear(pair.centred_by_source(centre), torch.cat([weight * scale.view(1, -1), weight]))
-                scaled_outputs[index], product = torch.split(both, len(weight), outputs_axis)
-                product = product + linear(pair.mean_from_source(centre), weight)
-            else:
-                scaled_outputs[index] = linear(pair.centred_by_source(centre), weight * scale.view(1, -1))
-        if needs_product and product is None:
-            product = linear(pair.centred_by_source(None), weight).add_(linear(pair.mean_from_source(None), weight))
+        scaled_outputs, product = _outputs_per_scale(
+            self.dense.x, pair, weight, classes_first=classes_first, needs_product=needs_product
+        )
         outputs = []
         for (scale_index, _), mean in zip(pair.variants, pair.means, strict=True):
-            shift = pair.find_shift(centres[scale_index], mean)
+            shift = pair.find_shift(pair.centres[scale_index], mean)
             output = scaled_outputs[scale_index]
             outputs.append(output if shift is None else output + linear(shift * pair.scales[scale_index], weight))
         return outputs, product
 
 
-def _outputs_of_scaled_weights(pair: ScaleOffsetVariants, weight: Tensor, *, classes_first: bool) -> dict[int, Tensor]:
-    """Return W·diag(r)·(x − μ) for each scale r of the mini-batch, by the index of the scale.
+def _outputs_per_scale(
+    x: Tensor, pair: ScaleOffsetVariants, weight: Tensor, *, classes_first: bool, needs_product: bool
+) -> tuple[list[Tensor], Tensor | None]:
+    """Return W·diag(r)·(x − centre) for each scale r, and Wx, None unless `needs_product`.
 
-    Each mini-batch has its own product, W with its scales times its examples: less to multiply by r than the examples,
-    where there are more of them than outputs. Empty where a mean is not finite.
+    A scale that is the same for all mini-batches is multiplied into the weights; Wx is computed together with the first
+    of them.
 
     Args:
+        x: the inputs, (G, N, D).
         pair: the batch variants.
-        weight: W, (K, D).
+        weight: W.
         classes_first: whether the K outputs are on the first axis; otherwise on the last.
+        needs_product: whether to compute Wx.
     """
-    varying = [index for index, is_constant in enumerate(pair.is_constant) if not is_constant]
-    if not varying or not bool(pair.mean_from_source(None).isfinite().all()):
-        return {}
-    x = pair.centred_by_source(None)
-    weights = x.new_empty(len(x), len(varying), *weight.shape)
-    for position, index in enumerate(varying):
-        torch.mul(weight, pair.scales[index], out=weights[:, position])
-    outputs = torch.bmm(weights.flatten(1, 2), x.transpose(1, 2)).view(len(x), *weights.shape[1:3], -1)
-    order = (1, 2, 0, 3) if classes_first else (1, 0, 3, 2)
-    return dict(zip(varying, outputs.permute(order), strict=True))
+    linear = _linear_classes_first if classes_first else F.linear
+    centres = {source: pair.mean_from_source(source) for source in (*pair.centres, None)}
+    combined = next((index for index, is_constant in enumerate(pair.is_constant) if is_constant and needs_product), None)
+    layers = []
+    for index, (scale, is_constant, source) in enumerate(zip(pair.scales, pair.is_constant, pair.centres, strict=True)):
+        if not is_constant:
+            layers.append(LinearOfScaledInput(centres[source], scale, weight))
+            continue
+        scaled = weight * scale.view(1, -1)
+        weights = torch.cat([scaled, weight]) if index == combined else scaled
+        layers.append(LinearOfScaledInput(centres[source], None, weights))
+    if needs_product and combined is None:
+        layers.append(LinearOfScaledInput(centres[None], None, weight))
+    outputs = compute_linear_in_pieces(x, layers, classes_first=classes_first)
+    if not needs_product:
+        return outputs, None
+    if combined is None:
+        return outputs, outputs.pop().add_(linear(centres[None], weight))
+    outputs[combined], product = torch.split(outputs[combined], len(weight), 0 if classes_first else 2)
+    return outputs, product.add_(linear(centres[pair.centres[combined]], weight))
 
 
 def _linear_classes_first(x: Tensor, weight: Tensor) -> Tensor:
@@ -293,9 +296,7 @@ def _scale_feature_variants(
     return out
 
 
-def _compute_feature_moments(x: Tensor) -> MiniBatchStatistics:
-    """Return moments of x (G, N, D) over its features, (G, N, 1)."""
-    mean = x.mean(2, keepdim=True)
-    centred = x - mean
-    variance = torch.linalg.vector_norm(centred, dim=2, keepdim=True).square_().div_(x.shape[2])
-    return MiniBatchStatistics(x, (2,), mean, centred, variance, x.shape[1])
+def _compute_moments(x: Tensor, axis: int) -> MiniBatchStatistics:
+    """Return moments of x (G, N, D) over the examples of each mini-batch (axis 1) or over the features (axis 2)."""
+    mean, variance = compute_mean_and_variance(x, axis)
+    return MiniBatchStatistics(x, (axis,), mean, variance, x.shape[1])

@@ -27,17 +27,17 @@ class MiniBatchStatistics:
         x: the mini-batches.
         axes: over which the statistics are computed.
         mean: μ.
-        centred: x − μ.
         variance: of x.
         slots: number of examples in a mini-batch.
+        centred: x − μ; None where it is computed on first use.
     """
 
     x: Tensor
     axes: tuple[int, ...]
     mean: Tensor
-    centred: Tensor
     variance: Tensor
     slots: int
+    centred: Tensor | None = None
 
     @property
     def num_values_per_mean(self) -> int:
@@ -51,7 +51,8 @@ class MiniBatchStatistics:
     @staticmethod
     def compute(groups: Tensor, axes: tuple[int, ...]) -> MiniBatchStatistics:
         """Compute the statistics of an input (G, N, ...) over `axes`."""
-        return MiniBatchStatistics(groups, axes, *mean_and_centred_and_variance(groups, axes), groups.shape[1])
+        mean, centred, variance = mean_and_centred_and_variance(groups, axes)
+        return MiniBatchStatistics(groups, axes, mean, variance, groups.shape[1], centred)
 
     @property
     def num_values_per_statistic(self) -> int:
@@ -90,7 +91,7 @@ class ScaleOffsetVariants:
     ) -> None:
         self._moments, self._formula_variant, self._populations = moments, formula_variant, sources.populations
         self._prior_mean = sources.prior_mean
-        self._centred: dict[EstimateOrBatch, Tensor] = {None: moments.centred}
+        self._centred: dict[EstimateOrBatch, Tensor] = {} if moments.centred is None else {None: moments.centred}
         keys = [
             _DeviationKey.from_sources(mean, deviation, around_selected_mean=formula_variant.around_selected_mean)
             for mean, deviation in sources.sources
