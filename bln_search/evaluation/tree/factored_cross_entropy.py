@@ -21,7 +21,7 @@ from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums
 _LOG2_E = log2(e)
 """exp(x) is computed as 2^(x·log2 e), for which torch needs a quarter of the time."""
 
-_NEAR_TIE = 64
+_NEAR_TIE = 16
 """Distance of the largest product from one, in units of the rounding error, up to which the sums decide."""
 
 
@@ -60,21 +60,23 @@ def _positions_of_targets(targets: Tensor) -> Tensor:
 
 
 def _decide_near_ties(correct: Tensor, largest: Tensor, logits: ClassMajorLogitsAsSums, targets: Tensor) -> None:
-    """Write whether the answer is correct where the largest product is near one: of equal logits the first is the answer.
+    """Write whether the answer is correct where the largest product is near one: the first of equal logits is it.
 
     Args:
         correct: of each pair of variants, (pairs, G, N), where to write.
-        largest: product of each pair of variants, (pairs, G, N).
+        largest: product of each pair of variants, (pairs, G, N); overwritten.
         logits: their terms.
         targets: classes, (G, N).
     """
-    distance = torch.sub(largest, 1).abs_()
+    distance = largest.sub_(1).abs_()
     tolerance = _NEAR_TIE * torch.finfo(largest.dtype).eps
-    if distance.amin() > tolerance:
+    pairs_with_ties = (distance.amin((1, 2)) <= tolerance).nonzero().flatten()
+    if not len(pairs_with_ties):
         return
-    pairs, groups, examples = (distance <= tolerance).nonzero(as_tuple=True)
-    num_features = len(logits.feature)
-    batch = torch.stack(logits.batch)[pairs // num_features, :, groups, examples]
+    pairs, groups, examples = (distance[pairs_with_ties] <= tolerance).nonzero(as_tuple=True)
+    pairs = pairs_with_ties[pairs]
+    num_features, ties = len(logits.feature), torch.arange(len(pairs), device=pairs.device)
+    batch = torch.stack([term[:, groups, examples] for term in logits.batch])[pairs // num_features, :, ties]
     sums = batch + logits.feature[pairs % num_features, :, groups, examples]
     correct[pairs, groups, examples] = sums.argmax(1) == targets[groups, examples]
 

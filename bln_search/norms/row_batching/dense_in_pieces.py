@@ -63,19 +63,26 @@ def compute_linear_in_pieces(x: Tensor, layers: Sequence[LinearOfScaledInput], *
     return [output.view(shape) for output in outputs]
 
 
-def compute_mean_and_variance(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Return mean and variance (divided by the count, Eq. 10-13) of x (G, N, D) over `axis`, 1 or 2, of length one."""
-    mean = x.mean(axis, keepdim=True)
-    variance = torch.empty_like(mean)
+def compute_means_and_variances(x: Tensor, axes: Sequence[int]) -> list[tuple[Tensor, Tensor]]:
+    """Return mean and variance (divided by the count, Eq. 10-13) of x (G, N, D) over each of these axes, kept.
+
+    Args:
+        x: the inputs.
+        axes: 1 for the examples of each mini-batch, 2 for the features of each example.
+    """
+    moments = [(_empty_statistic(x, axis), _empty_statistic(x, axis)) for axis in axes]
     buffer = _empty_piece(x)
     for piece in _iter_pieces(x):
         inputs = x[piece]
-        centred = torch.sub(inputs, mean[piece], out=buffer[: len(inputs)])
-        if axis == 2:  # norms of contiguous values take less time
-            torch.linalg.vector_norm(centred, dim=axis, keepdim=True, out=variance[piece])
-        else:
-            torch.mean(centred.mul_(centred), axis, keepdim=True, out=variance[piece])
-    return mean, variance.square_().div_(x.shape[axis]) if axis == 2 else variance
+        for axis, (means, variances) in zip(axes, moments, strict=True):
+            mean = torch.mean(inputs, axis, keepdim=True, out=means[piece])
+            centred = torch.sub(inputs, mean, out=buffer[: len(inputs)])
+            if axis == 2:  # norms of contiguous values take less time
+                norm = torch.linalg.vector_norm(centred, dim=axis, keepdim=True, out=variances[piece])
+                norm.square_().div_(x.shape[axis])
+            else:
+                torch.mean(centred.mul_(centred), axis, keepdim=True, out=variances[piece])
+    return moments
 
 
 def _iter_pieces(x: Tensor) -> Iterator[slice]:
@@ -88,6 +95,11 @@ def _iter_pieces(x: Tensor) -> Iterator[slice]:
 def _empty_piece(x: Tensor) -> Tensor:
     """Return memory for a piece of x (G, N, D)."""
     return x.new_empty(min(len(x), _mini_batches_of_piece(x)), *x.shape[1:])
+
+
+def _empty_statistic(x: Tensor, axis: int) -> Tensor:
+    """Return memory for a statistic of x over `axis`, kept at length one."""
+    return x.new_empty([1 if index == axis else extent for index, extent in enumerate(x.shape)])
 
 
 def _mini_batches_of_piece(x: Tensor) -> int:

@@ -23,7 +23,7 @@ from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.dense_in_pieces import (
     LinearOfScaledInput,
     compute_linear_in_pieces,
-    compute_mean_and_variance,
+    compute_means_and_variances,
 )
 from bln_search.norms.row_batching.row_sources import EstimateOrBatch, LayerSourcesByRow
 from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums, RowOutputsAsSums
@@ -94,14 +94,14 @@ class DenseNormOutput:
     def compute_pair_variants(self) -> DensePairVariants:
         """Return scales and offsets of both pairs, with axes (G, N, D)."""
         batch_weight, feature_weight = self.layer.branch_weights(self.layer.batch_size or self.x.shape[1])
-        formula_variant = self.layer.formula_variant
-        batch = feature = None
-        if self.sources.batch is not None:
-            moments = _compute_moments(self.x, 1)
-            batch = ScaleOffsetVariants(formula_variant, moments, self.sources.batch, batch_weight)
-        if self.sources.feature is not None:
-            moments = _compute_moments(self.x, 2)
-            feature = ScaleOffsetVariants(formula_variant, moments, self.sources.feature, feature_weight)
+        pairs = (1, self.sources.batch, batch_weight), (2, self.sources.feature, feature_weight)
+        used = [(axis, sources, weight) for axis, sources, weight in pairs if sources is not None]
+        all_moments = compute_means_and_variances(self.x, [axis for axis, _, _ in used])
+        variants: dict[int, ScaleOffsetVariants] = {}
+        for (axis, sources, weight), (mean, variance) in zip(used, all_moments, strict=True):
+            moments = MiniBatchStatistics(self.x, (axis,), mean, variance, self.x.shape[1])
+            variants[axis] = ScaleOffsetVariants(self.layer.formula_variant, moments, sources, weight)
+        batch, feature = variants.get(1), variants.get(2)
         zeros = [0] * self.num_rows
         row_batch = zeros if batch is None else batch.row_variant
         row_feature = zeros if feature is None else feature.row_variant
@@ -245,7 +245,9 @@ def _outputs_per_scale(
     """
     linear = _linear_classes_first if classes_first else F.linear
     centres = {source: pair.mean_from_source(source) for source in (*pair.centres, None)}
-    combined = next((index for index, is_constant in enumerate(pair.is_constant) if is_constant and needs_product), None)
+    combined = next(
+        (index for index, is_constant in enumerate(pair.is_constant) if is_constant and needs_product), None
+    )
     layers = []
     for index, (scale, is_constant, source) in enumerate(zip(pair.scales, pair.is_constant, pair.centres, strict=True)):
         if not is_constant:
@@ -260,9 +262,11 @@ def _outputs_per_scale(
     if not needs_product:
         return outputs, None
     if combined is None:
-        return outputs, outputs.pop().add_(linear(centres[None], weight))
-    outputs[combined], product = torch.split(outputs[combined], len(weight), 0 if classes_first else 2)
-    return outputs, product.add_(linear(centres[pair.centres[combined]], weight))
+        centre, product = centres[None], outputs.pop()
+    else:
+        centre = centres[pair.centres[combined]]
+        outputs[combined], product = torch.split(outputs[combined], len(weight), 0 if classes_first else 2)
+    return outputs, product.add_(linear(centre, weight))
 
 
 def _linear_classes_first(x: Tensor, weight: Tensor) -> Tensor:
@@ -294,9 +298,3 @@ def _scale_feature_variants(
         else:
             torch.addcmul(constant, bases[mean], scale, out=target)
     return out
-
-
-def _compute_moments(x: Tensor, axis: int) -> MiniBatchStatistics:
-    """Return moments of x (G, N, D) over the examples of each mini-batch (axis 1) or over the features (axis 2)."""
-    mean, variance = compute_mean_and_variance(x, axis)
-    return MiniBatchStatistics(x, (axis,), mean, variance, x.shape[1])

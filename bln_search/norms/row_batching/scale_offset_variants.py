@@ -195,7 +195,7 @@ class ScaleOffsetVariants:
         moments = self._moments
         if moments.x.device.type == "cpu":
             variance = moments.variance + (moments.mean - self.mean_from_source(source)).square()
-            if bool(variance.isfinite().all()):
+            if bool(variance.sum().isfinite()):
                 return variance
         return self.centred_by_source(source).square().mean(moments.axes, keepdim=True)
 

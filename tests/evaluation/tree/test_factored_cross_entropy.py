@@ -49,6 +49,17 @@ def test_the_first_of_equal_classes_is_the_answer(dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_classes_with_equal_sums_of_different_terms_are_ties(dtype):
+    differences = torch.linspace(-12, 12, 97, dtype=dtype)  # multiples of 1/4, whose sums are exact
+    batch = torch.stack([torch.zeros_like(differences), differences])[:, None]
+    terms = ClassMajorLogitsAsSums((batch,), -batch[None], ((0, 0),))
+    for target in (0, 1):
+        losses, correct = try_compute_factored_cross_entropy(terms, torch.full((1, 97), target))
+        assert torch.equal(correct, torch.full_like(correct, target == 0))
+        torch.testing.assert_close(losses, torch.full_like(losses, 2).log(), rtol=16 * torch.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_of_nearly_equal_classes_the_larger_is_the_answer(dtype, sign):
     tiny = sign * torch.finfo(dtype).eps / 8
