@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
@@ -22,6 +23,7 @@ from bln_search.core.errors import ModelError
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.convolution import CONVOLUTIONS, convolve_in_pieces
 from bln_search.norms.row_batching.fast_tanh import tanh_of_rows
+from bln_search.norms.row_batching.linear_by_convolution import linear
 from bln_search.norms.row_batching.tanh_of_sum import try_defer_tanh
 from bln_search.norms.statistics import LayerPopulation
 
@@ -133,8 +135,7 @@ class RowBatchedTensor(Tensor):
             if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
                 args = _materialize_and_repeat(args, copies)
                 kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
-            computed = convolve_in_pieces if func in CONVOLUTIONS and len(args) > 1 else func
-            return _tag_result(computed(*args, **kwargs), layout, copies)
+            return _tag_result(_faster_function(func, args)(*args, **kwargs), layout, copies)
 
 
 class FactoredOutput(Protocol):
@@ -298,6 +299,13 @@ def _repeat_rows(value: RowBatchedTensor, copies: int) -> Tensor:
             f"from after it, but its first axis does not hold the {value.batch_layout.examples_per_row} examples"
         )
     return data.unsqueeze(0).expand(copies, *data.shape).reshape(copies * data.shape[0], *data.shape[1:])
+
+
+def _faster_function(func: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
+    """Return a function with the same results that takes less time for many examples, or `func`."""
+    if len(args) > 1 and func in CONVOLUTIONS:
+        return convolve_in_pieces
+    return linear if len(args) > 1 and func is F.linear else func
 
 
 def _tag_result(result: Any, layout: BatchLayout, copies: int) -> Any:
