@@ -21,7 +21,7 @@ from bln_search.norms.network.layers import get_norms_by_name, use_training_sour
 MEMORY_LIMIT = 256 * 2**20
 """Default limit on one activation tensor of all rows, in bytes. A few such tensors are alive at once."""
 
-_FASTEST_BYTES = {"cpu": 31 * 2**20, "cuda": 512 * 2**20}
+_FASTEST_BYTES = {"cpu": 64 * 2**20, "cuda": 512 * 2**20}
 """Bytes of the largest activation at which a pass is fastest: on CPU what caches and the allocator reuse well."""
 
 _MALLOC_OPTIONS = {

@@ -37,14 +37,10 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def _is_convolution_faster(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     tensors = (x, weight) if bias is None else (x, weight, bias)
-    return (
-        all(tensor.dtype == torch.float32 and tensor.device.type == "cpu" for tensor in tensors)
-        and type(weight) in (Tensor, nn.Parameter)
-        and weight.ndim == 2
-        and x.ndim > 1
-        and x.shape[-1] == weight.shape[1]
-        and x.numel() * len(weight) >= _FEWEST_PRODUCTS
-        and torch.backends.mkldnn.is_available()
-        and torch.backends.mkldnn.enabled
-        and not torch.is_autocast_enabled("cpu")
-    )
+    if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" for tensor in tensors):
+        return False
+    if type(weight) not in (Tensor, nn.Parameter) or weight.ndim != 2 or x.ndim < 2 or x.shape[-1] != weight.shape[1]:
+        return False
+    onednn = torch.backends.mkldnn
+    has_onednn = bool(onednn.enabled) and bool(onednn.is_available())  # type: ignore[no-untyped-call]
+    return has_onednn and x.numel() * len(weight) >= _FEWEST_PRODUCTS and not torch.is_autocast_enabled("cpu")
