@@ -20,8 +20,8 @@ from bln_search.norms.row_batching.compiled.availability import (
     flat_array,
     make_index_pair_array,
 )
-from bln_search.norms.row_batching.compiled.parallel import run_in_threads
 from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
+from bln_search.norms.row_batching.parallel import run_in_threads
 from bln_search.norms.row_batching.row_sources import (
     EstimateOrBatch,
     LayerSourcesByRow,

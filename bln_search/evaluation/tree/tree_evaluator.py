@@ -34,7 +34,7 @@ from bln_search.evaluation.tree.trie import (
 )
 from bln_search.evaluation.tree.verification import check_sample_against_plain_passes
 from bln_search.norms.network.layers import evaluation_mode
-from bln_search.norms.row_batching.compiled.parallel import count_independent_threads, map_in_threads
+from bln_search.norms.row_batching.parallel import count_independent_threads, map_in_threads
 from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_CONFIGURATIONS = 2**24
@@ -99,8 +99,8 @@ class TreePerLayerEvaluator:
         self.space = whole_space if space is None else space
         retain_freed_memory()
         self._threads = self._choose_threads(example.device)
-        memory_limit = self.options.memory_limit // self._threads
-        self._chunk_bytes = choose_chunk_bytes(memory_limit, example.device)
+        self._bytes_of_thread = self.options.memory_limit // self._threads
+        self._chunk_bytes = choose_chunk_bytes(self._bytes_of_thread, example.device)
         self._is_checked = False
         self._cache = ActivationPrefixCache(self.options.memory_limit)
         self._traversal = TreeTraversal(
@@ -111,7 +111,7 @@ class TreePerLayerEvaluator:
             score=self.options.score,
             memory_plan=self._memory_plan,
             chunk_bytes=self._chunk_bytes,
-            path_bytes=memory_limit,
+            path_bytes=self._bytes_of_thread,
         )
 
     def _choose_threads(self, device: torch.device) -> int:
@@ -140,7 +140,7 @@ class TreePerLayerEvaluator:
 
         Args:
             sums: sums of an interrupted call, which this call continues.
-            keep: called after each group of mini-batches with the sums so far.
+            keep: called with the sums so far after groups of mini-batches, one of each thread.
 
         Raises:
             ModelError: there are more than MAX_CONFIGURATIONS, or losses differ from those of plain forward passes.
@@ -253,7 +253,9 @@ class TreePerLayerEvaluator:
 
     def _iter_simultaneous_groups(self, positions: Sequence[int]) -> Iterator[list[list[int]]]:
         """Yield groups of mini-batches that are evaluated at the same time, one by each thread."""
-        rounds = -(-len(positions) // (self._threads * self._most_batches_of_group))
+        most_sums = max(1, self._bytes_of_thread // (BYTES_OF_SUMS * self.space.num_configurations))
+        most_of_group = min(self._most_batches_of_group, most_sums)
+        rounds = -(-len(positions) // (self._threads * most_of_group))
         size = max(1, -(-len(positions) // max(1, self._threads * rounds)))
         groups = self._iter_groups_of_batches(positions, size)
         while simultaneous := list(islice(groups, self._threads)):

@@ -11,14 +11,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 _FEWEST_PRODUCTS = 2**23
-"""Products from which on a convolution takes less time than a matrix product."""
+_FEWEST_EXAMPLES = 512
+_FEWEST_OUTPUTS = 8
+"""Products, examples and outputs from which on a convolution takes less time than a matrix product.
+
+oneDNN converts the weights to a layout of its own in each call, which pays for many examples only.
+"""
 
 _IMAGES = 16
-"""Images from which on torch uses oneDNN for convolutions of one pixel in a single thread."""
+"""Images from which on torch uses oneDNN for convolutions of one pixel in a single thread.
+
+With several threads, torch always uses it. Examples whose number is not a multiple form one image.
+"""
 
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:  # noqa: A002 - of torch
-    """Return torch's linear layer over (..., D), by a convolution where that takes less time.
+    """Return torch's linear layer over (..., D), by a convolution where that takes less time; equal up to rounding.
 
     Args:
         input: any number of examples.
@@ -37,10 +45,30 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 def _is_convolution_faster(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
     tensors = (x, weight) if bias is None else (x, weight, bias)
-    if any(tensor.dtype != torch.float32 or tensor.device.type != "cpu" for tensor in tensors):
+    return (
+        all(_is_plain(tensor) for tensor in tensors)
+        and type(weight) in (Tensor, nn.Parameter)
+        and _have_shapes_of_convolution(x, weight, bias)
+        and x.numel() // x.shape[-1] >= _FEWEST_EXAMPLES
+        and len(weight) >= _FEWEST_OUTPUTS
+        and x.numel() * len(weight) >= _FEWEST_PRODUCTS
+        and _is_onednn_used()
+    )
+
+
+def _is_plain(tensor: Tensor) -> bool:
+    """Return whether a tensor is dense, in single precision and on a CPU."""
+    return tensor.dtype == torch.float32 and tensor.device.type == "cpu" and tensor.layout == torch.strided
+
+
+def _have_shapes_of_convolution(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
+    """Return whether a convolution takes these shapes; torch's linear layer takes others too."""
+    if weight.ndim != 2 or x.ndim < 2 or x.shape[-1] != weight.shape[1] or not x.numel():
         return False
-    if type(weight) not in (Tensor, nn.Parameter) or weight.ndim != 2 or x.ndim < 2 or x.shape[-1] != weight.shape[1]:
-        return False
+    return bias is None or bias.shape == weight.shape[:1]
+
+
+def _is_onednn_used() -> bool:
     onednn = torch.backends.mkldnn
-    has_onednn = bool(onednn.enabled) and bool(onednn.is_available())  # type: ignore[no-untyped-call]
-    return has_onednn and x.numel() * len(weight) >= _FEWEST_PRODUCTS and not torch.is_autocast_enabled("cpu")
+    is_enabled = bool(onednn.enabled) and bool(onednn.is_available())  # type: ignore[no-untyped-call]
+    return is_enabled and not torch.is_autocast_enabled("cpu")

@@ -302,7 +302,7 @@ def _repeat_rows(value: RowBatchedTensor, copies: int) -> Tensor:
 
 
 def _faster_function(func: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
-    """Return a function with the same results that takes less time for many examples, or `func`."""
+    """Return a function that takes less time for many examples, with the same results up to rounding, or `func`."""
     if len(args) > 1 and func in CONVOLUTIONS:
         return convolve_in_pieces
     return linear if len(args) > 1 and func is F.linear else func

@@ -59,8 +59,8 @@ class MiniBatchStatistics:
         """The number of values of a statistic."""
         return prod(self.x.shape[axis] for axis in self.axes)
 
-    def reshape_population_value(self, value: Tensor) -> Tensor:
-        """Return a population value (slots or 1, ...), cut to the mini-batch size, in the shape of these statistics."""
+    def cut_to_mini_batch_size(self, value: Tensor) -> Tensor:
+        """Return a population value (slots or 1, ...) without the slots that the mini-batch does not have."""
         return value[: self.slots]
 
 
@@ -113,7 +113,7 @@ class ScaleOffsetVariants:
         """Return the mean from a source, in a shape that broadcasts against x; None is the mini-batch."""
         if source is None:
             return self._moments.mean
-        value = self._moments.reshape_population_value(self._populations[source.name].mean)
+        value = self._moments.cut_to_mini_batch_size(self._populations[source.name].mean)
         if source.mixture is None:
             return value
         return torch.lerp(self._moments.mean, value, self._moments.stored_share_in(source.mixture))
@@ -169,7 +169,7 @@ class ScaleOffsetVariants:
         deviation = None if key.source is None else self._populations[key.source.name].deviation
         mixture = None if key.source is None else key.source.mixture
         if deviation is not None:
-            deviation = self._moments.reshape_population_value(deviation)
+            deviation = self._moments.cut_to_mini_batch_size(deviation)
             if mixture is None:
                 return deviation
         variance = self._moments.variance
@@ -183,7 +183,7 @@ class ScaleOffsetVariants:
         share = self._moments.stored_share_in(mixture)
         mixed = torch.lerp(batch_deviation.square(), deviation.square(), share)
         if mixture.has_between_variance and self._prior_mean is not None:
-            shift = self._moments.mean - self._moments.reshape_population_value(self._prior_mean)
+            shift = self._moments.mean - self._moments.cut_to_mini_batch_size(self._prior_mean)
             mixed = mixed + share * (1 - share) * shift.square()
         return torch.sqrt(mixed)
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from bln_search.norms.axes import InputAxes
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.compiled.availability import can_kernels_read, flat_array
-from bln_search.norms.row_batching.compiled.parallel import run_in_threads
+from bln_search.norms.row_batching.parallel import run_in_threads
 from bln_search.norms.row_batching.row_sources import LayerSourcesByRow, PairSourcesByRow
 
 FEWEST_VALUES = 2**18

@@ -16,9 +16,9 @@ from bln_search.norms.row_batching.compiled.availability import (
     flat_array,
     make_index_pair_array,
 )
-from bln_search.norms.row_batching.compiled.parallel import run_in_threads
 from bln_search.norms.row_batching.factored_sum import FactoredSum
 from bln_search.norms.row_batching.fast_tanh import is_tanh_by_sigmoid_faster
+from bln_search.norms.row_batching.parallel import run_in_threads
 from bln_search.norms.row_batching.tanh_in_pieces import tanh_of_factored_sum
 
 FEWEST_VALUES = 2**20

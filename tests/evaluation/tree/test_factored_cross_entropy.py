@@ -50,13 +50,41 @@ def test_the_first_of_equal_classes_is_the_answer(dtype):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_classes_with_equal_sums_of_different_terms_are_ties(dtype):
-    differences = torch.linspace(-12, 12, 97, dtype=dtype)  # multiples of 1/4, whose sums are exact
-    batch = torch.stack([torch.zeros_like(differences), differences])[:, None]
-    terms = ClassMajorLogitsAsSums((batch,), -batch[None], ((0, 0),))
+    generator = torch.Generator().manual_seed(0)
+    first, second, difference = (
+        torch.randint(-1280, 1281, (2000,), generator=generator).to(dtype) / 64 for _ in range(3)
+    )  # sums are exact
+    batch = torch.stack([first, first + difference])[:, None]
+    feature = torch.stack([second, second - difference])[:, None]
+    terms = ClassMajorLogitsAsSums((batch,), feature[None], ((0, 0),))
     for target in (0, 1):
-        losses, correct = try_compute_factored_cross_entropy(terms, torch.full((1, 97), target))
+        losses, correct = try_compute_factored_cross_entropy(terms, torch.full((1, 2000), target))
         assert torch.equal(correct, torch.full_like(correct, target == 0))
         torch.testing.assert_close(losses, torch.full_like(losses, 2).log(), rtol=16 * torch.finfo(dtype).eps, atol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_classes_with_equal_rounded_sums_are_ties(dtype):
+    generator = torch.Generator().manual_seed(0)
+    first, second, other, change = torch.rand(4, 20_000, dtype=dtype, generator=generator) * 16 - 8
+    last = first + second - other + change * torch.finfo(dtype).eps
+    is_tie = first + second == other + last
+    first, second, other, last = (term[is_tie] for term in (first, second, other, last))
+    terms = ClassMajorLogitsAsSums(
+        (torch.stack([first, other])[:, None],), torch.stack([second, last])[None, :, None], ((0, 0),)
+    )
+    for target in (0, 1):
+        _, correct = try_compute_factored_cross_entropy(terms, torch.full((1, len(first)), target))
+        assert torch.equal(correct, torch.full_like(correct, target == 0))
+
+
+def test_many_ties_of_few_variants_are_decided_one_variant_after_another():
+    terms, targets = make_terms()
+    equal = ClassMajorLogitsAsSums(
+        tuple(torch.zeros_like(term) for term in terms.batch), torch.zeros_like(terms.feature), ROWS
+    )
+    _, correct = try_compute_factored_cross_entropy(equal, targets)
+    torch.testing.assert_close(correct, (targets == 0).expand_as(correct))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

@@ -14,6 +14,10 @@ from bln_search.norms.row_batching.row_tensor import BatchLayout, RowBatchingPla
 UNITS, OUTPUTS = 12, 5
 
 
+LIMITS = {"_FEWEST_PRODUCTS": 48 * UNITS * OUTPUTS, "_FEWEST_EXAMPLES": 48, "_FEWEST_OUTPUTS": OUTPUTS}
+"""The smallest numbers that 48 examples reach."""
+
+
 class WeightOfLibrary(torch.Tensor):
     """A weight of a library with operations of its own."""
 
@@ -21,7 +25,8 @@ class WeightOfLibrary(torch.Tensor):
 @pytest.fixture
 def calls(monkeypatch):
     """Numbers of images of the convolutions of torch; each product is large enough for one."""
-    monkeypatch.setattr(linear_by_convolution, "_FEWEST_PRODUCTS", 1)
+    for name in LIMITS:
+        monkeypatch.setattr(linear_by_convolution, name, 1)
     recorded = []
     original = torch.conv2d
 
@@ -68,19 +73,54 @@ def test_a_value_that_is_not_finite_changes_its_own_example_only(calls, value):
         (torch.randn(UNITS), torch.randn(OUTPUTS, UNITS)),
         (torch.randn(48, UNITS), torch.randn(UNITS)),
         (torch.randn(48, UNITS), torch.randn(OUTPUTS, UNITS).as_subclass(WeightOfLibrary)),
+        (torch.randn(48, UNITS), torch.randn(OUTPUTS, UNITS).to_sparse()),
+        (torch.randn(0, UNITS), torch.randn(OUTPUTS, UNITS)),
     ],
-    ids=["double", "one example", "one output", "weight of a library"],
+    ids=["double", "one example", "one output", "weight of a library", "sparse", "no example"],
 )
 def test_other_products_are_those_of_torch(calls, x, weight):
     assert torch.equal(linear(x, weight), F.linear(x, weight))
     assert calls == []
 
 
-def test_small_products_and_autocast_are_those_of_torch(calls, monkeypatch):
+@pytest.mark.parametrize("shape", [(), (1,), (1, OUTPUTS), (48, 1), (48, OUTPUTS)])
+def test_a_bias_may_have_every_shape_that_torch_takes(calls, shape):
+    x, weight, bias = torch.randn(48, UNITS), torch.randn(OUTPUTS, UNITS), torch.randn(shape)
+    assert torch.equal(linear(x, weight, bias), F.linear(x, weight, bias))
+    assert calls == []
+
+
+@pytest.mark.parametrize("bias", [torch.randn(OUTPUTS, dtype=torch.float64), torch.randn(OUTPUTS - 1)])
+def test_a_wrong_bias_is_the_error_of_torch(calls, bias):
     x, weight = torch.randn(48, UNITS), torch.randn(OUTPUTS, UNITS)
+    with pytest.raises(RuntimeError) as expected:
+        F.linear(x, weight, bias)
+    with pytest.raises(RuntimeError) as found:
+        linear(x, weight, bias)
+    assert str(found.value) == str(expected.value)
+    assert calls == []
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_small_products_are_those_of_torch(calls, monkeypatch, name):
+    x, weight = torch.randn(48, UNITS), torch.randn(OUTPUTS, UNITS)
+    monkeypatch.setattr(linear_by_convolution, name, LIMITS[name])
+    linear(x, weight)
+    assert calls == [16]
+    monkeypatch.setattr(linear_by_convolution, name, LIMITS[name] + 1)
+    assert torch.equal(linear(x, weight), F.linear(x, weight))
+    assert calls == [16]
+
+
+def test_autocast_is_that_of_torch(calls):
     with torch.autocast("cpu", torch.bfloat16):
-        assert linear(x, weight).dtype == torch.bfloat16
-    monkeypatch.setattr(linear_by_convolution, "_FEWEST_PRODUCTS", 48 * UNITS * OUTPUTS + 1)
+        assert linear(torch.randn(48, UNITS), torch.randn(OUTPUTS, UNITS)).dtype == torch.bfloat16
+    assert calls == []
+
+
+def test_without_onednn_products_are_those_of_torch(calls, monkeypatch):
+    monkeypatch.setattr(torch.backends.mkldnn, "enabled", False)
+    x, weight = torch.randn(48, UNITS), torch.randn(OUTPUTS, UNITS)
     assert torch.equal(linear(x, weight), F.linear(x, weight))
     assert calls == []
 
@@ -92,6 +132,13 @@ def test_layers_over_many_rows_use_it(calls):
         outputs = layer(tag_with_rows(x, BatchLayout(RowBatchingPlan((), {}), 6, 8), 1))
         torch.testing.assert_close(outputs.as_subclass(torch.Tensor), layer(x), rtol=1e-5, atol=1e-5)
     assert calls == [16]
+
+
+def test_a_weight_by_name_is_that_of_torch(calls):
+    x, weight = torch.randn(48, UNITS), torch.randn(OUTPUTS, UNITS)
+    tagged = tag_with_rows(x, BatchLayout(RowBatchingPlan((), {}), 6, 8), 1)
+    assert torch.equal(F.linear(tagged, weight=weight).as_subclass(torch.Tensor), F.linear(x, weight))
+    assert calls == []
 
 
 @pytest.mark.parametrize("channels", [UNITS - 1, UNITS + 1])

@@ -8,9 +8,9 @@ from threading import Barrier, get_native_id
 import pytest
 import torch
 
-from bln_search.norms.row_batching.compiled import parallel
+from bln_search.norms.row_batching import parallel
 from bln_search.norms.row_batching.compiled.availability import are_kernels_used, use_torch_instead_of_kernels
-from bln_search.norms.row_batching.compiled.parallel import count_independent_threads, map_in_threads, run_in_threads
+from bln_search.norms.row_batching.parallel import count_independent_threads, map_in_threads, run_in_threads
 
 
 @pytest.fixture(params=["threads of torch", "threads of Python"], autouse=True)
