@@ -22,7 +22,7 @@ MEMORY_LIMIT = 256 * 2**20
 """Default limit on one activation tensor of all rows, in bytes. A few such tensors are alive at once."""
 
 _FASTEST_BYTES = {"cpu": 64 * 2**20, "cuda": 512 * 2**20}
-"""Bytes of the largest activation at which a pass is fastest: on CPU what caches and the allocator reuse well."""
+"""Bytes of the largest activation from which on a pass gains little; it then takes more memory."""
 
 _MALLOC_OPTIONS = {
     "MALLOC_MMAP_THRESHOLD_": (-3, 32 * 2**20),

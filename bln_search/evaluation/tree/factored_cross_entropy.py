@@ -60,7 +60,9 @@ def _positions_of_targets(targets: Tensor) -> Tensor:
 
 
 def _decide_near_ties(correct: Tensor, largest: Tensor, logits: ClassMajorLogitsAsSums, targets: Tensor) -> None:
-    """Write whether the answer is correct where the largest product is near one: the first of equal logits is it.
+    """Write whether the answer is correct where the largest product is near one.
+
+    The sums of logits decide; of equal ones the first is the answer.
 
     Args:
         correct: of each pair of variants, (pairs, G, N), where to write.

@@ -221,10 +221,9 @@ class DenseNormLinearOutput:
             self.dense.x, pair, weight, classes_first=classes_first, needs_product=needs_product
         )
         outputs = []
-        for (scale_index, _), mean in zip(pair.variants, pair.means, strict=True):
-            shift = pair.find_shift(pair.centres[scale_index], mean)
-            output = scaled_outputs[scale_index]
-            outputs.append(output if shift is None else output + linear(shift * pair.scales[scale_index], weight))
+        for variant, (scale, _) in enumerate(pair.variants):
+            output, shift = scaled_outputs[scale], pair.find_shift_of_variant(variant)
+            outputs.append(output if shift is None else output + linear(shift * pair.scales[scale], weight))
         return outputs, product
 
 

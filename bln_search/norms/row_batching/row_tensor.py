@@ -135,7 +135,8 @@ class RowBatchedTensor(Tensor):
             if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
                 args = _materialize_and_repeat(args, copies)
                 kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
-            return _tag_result(_faster_function(func, args)(*args, **kwargs), layout, copies)
+            computed = _FASTER_FUNCTIONS.get(func, func) if len(args) > 1 else func
+            return _tag_result(computed(*args, **kwargs), layout, copies)
 
 
 class FactoredOutput(Protocol):
@@ -226,6 +227,12 @@ _METADATA = {
 }
 """Attributes of a tensor that do not depend on its values."""
 
+_FASTER_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
+    **dict.fromkeys(CONVOLUTIONS, convolve_in_pieces),
+    F.linear: linear,
+}
+"""Functions that take less time for many examples, with the same results up to rounding."""
+
 _TANH = {torch.tanh, Tensor.tanh}
 """The functions that `_tanh` computes."""
 
@@ -299,13 +306,6 @@ def _repeat_rows(value: RowBatchedTensor, copies: int) -> Tensor:
             f"from after it, but its first axis does not hold the {value.batch_layout.examples_per_row} examples"
         )
     return data.unsqueeze(0).expand(copies, *data.shape).reshape(copies * data.shape[0], *data.shape[1:])
-
-
-def _faster_function(func: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
-    """Return a function that takes less time for many examples, with the same results up to rounding, or `func`."""
-    if len(args) > 1 and func in CONVOLUTIONS:
-        return convolve_in_pieces
-    return linear if len(args) > 1 and func is F.linear else func
 
 
 def _tag_result(result: Any, layout: BatchLayout, copies: int) -> Any:

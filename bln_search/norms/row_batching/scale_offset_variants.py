@@ -125,13 +125,10 @@ class ScaleOffsetVariants:
             self._centred[source] = torch.sub(x, self.mean_from_source(source), out=x.new_empty(x.shape))
         return self._centred[source]
 
-    def find_shift(self, centre: EstimateOrBatch, source: EstimateOrBatch) -> Tensor | None:
-        """Return (x − mean from a source) − (x − centre); None for zero."""
-        return None if source == centre else self.mean_from_source(centre) - self.mean_from_source(source)
-
     def find_shift_of_variant(self, variant: int) -> Tensor | None:
         """Return (x − mean of the variant) − (x − centre of its scale); None for zero."""
-        return self.find_shift(self.centres[self.variants[variant][0]], self.means[variant])
+        centre, source = self.centres[self.variants[variant][0]], self.means[variant]
+        return None if source == centre else self.mean_from_source(centre) - self.mean_from_source(source)
 
     def scaled_inputs_per_scale(self, gamma: Tensor) -> Tensor:
         """Return γ·(x − centre)·r for each scale: (scales, G, N, ...)."""

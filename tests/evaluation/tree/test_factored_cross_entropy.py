@@ -78,7 +78,7 @@ def test_classes_with_equal_rounded_sums_are_ties(dtype):
         assert torch.equal(correct, torch.full_like(correct, target == 0))
 
 
-def test_many_ties_of_few_variants_are_decided_one_variant_after_another():
+def test_where_all_logits_are_equal_the_first_class_is_the_answer():
     terms, targets = make_terms()
     equal = ClassMajorLogitsAsSums(
         tuple(torch.zeros_like(term) for term in terms.batch), torch.zeros_like(terms.feature), ROWS

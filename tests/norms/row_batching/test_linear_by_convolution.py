@@ -13,7 +13,6 @@ from bln_search.norms.row_batching.row_tensor import BatchLayout, RowBatchingPla
 
 UNITS, OUTPUTS = 12, 5
 
-
 LIMITS = {"_FEWEST_PRODUCTS": 48 * UNITS * OUTPUTS, "_FEWEST_EXAMPLES": 48, "_FEWEST_OUTPUTS": OUTPUTS}
 """The smallest numbers that 48 examples reach."""
 
@@ -23,19 +22,11 @@ class WeightOfLibrary(torch.Tensor):
 
 
 @pytest.fixture
-def calls(monkeypatch):
+def calls(monkeypatch, convolved_images):
     """Numbers of images of the convolutions of torch; each product is large enough for one."""
     for name in LIMITS:
         monkeypatch.setattr(linear_by_convolution, name, 1)
-    recorded = []
-    original = torch.conv2d
-
-    def record_images(x, *args, **kwargs):
-        recorded.append(len(x))
-        return original(x, *args, **kwargs)
-
-    monkeypatch.setattr(linear_by_convolution.torch, "conv2d", record_images)
-    return recorded
+    return convolved_images
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""How the work of kernels is divided between threads."""
+"""How the work of kernels, and of functions that use torch, is divided between threads."""
 
 from __future__ import annotations
 
