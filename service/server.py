@@ -16,6 +16,7 @@ from bln_search.core.errors import BlnSearchError
 from bln_search.settings import Settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.app import make_app, make_app_context
+from service.body_limits import RESULTS_PATH
 from service.context import AppContext
 from service.http.connection_limits import ConnectionLimits, default_max_connections
 from service.http.connections import make_connection_class
@@ -145,6 +146,7 @@ def _make_connection_limits(settings: Settings) -> ConnectionLimits:
         header_seconds=settings.header_seconds,
         body_seconds=settings.body_seconds,
         largest_body=settings.largest_body,
+        larger_bodies={RESULTS_PATH.encode(): settings.largest_results},
     )
 
 

@@ -151,6 +151,7 @@ class Comparison(StoredAnalysisModel):
         split: Split on which rows are compared.
         seeds: Number of seeds.
         examples: Number of examples.
+        sampled_from: Number of examples of the split, from which those were drawn at random; None where they are all.
         not_compared: Number of ranked rows that are not part of the comparison.
         rows: Compared rows.
         pairs: All pairs of compared rows.
@@ -174,6 +175,7 @@ class Comparison(StoredAnalysisModel):
     draws: int
     flips: int
     required_seeds: RequiredSeeds | None = None
+    sampled_from: int | None = None
 
     @property
     def top_group(self) -> tuple[ComparedRow, ...]:

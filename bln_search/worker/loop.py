@@ -25,6 +25,7 @@ from bln_search.search.preflight import run_preflight_checks
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_and_store_analysis
+from bln_search.worker.analysis.stop_check import AnalysisStopCheck
 from bln_search.worker.exports.builder import ExportBuilder
 from bln_search.worker.identity import may_be_alive, name_of_this_process
 from bln_search.worker.layer_search import SearchStoppedError
@@ -196,11 +197,13 @@ class QueueWorker:
         def log_progress(line: str) -> None:
             _log.info("study %d: %s", study_id, line, extra=log_fields)
 
-        options = AnalysisLayerSearchOptions(log_progress, should_stop=self.stopping.is_set)
+        should_stop = AnalysisStopCheck(self.ledger, study_id, self.stopping)
+        options = AnalysisLayerSearchOptions(log_progress, should_stop=should_stop)
         try:
             compute_and_store_analysis(self.ledger, study_id, self.environment, options)
         except SearchStoppedError:
-            _log.info("study %d: another worker resumes its analysis", study_id, extra=log_fields)
+            end = "deleted while it was analysed" if should_stop.is_deleted else "another worker resumes its analysis"
+            _log.info("study %d: %s", study_id, end, extra=log_fields)
         except UnknownStudyError:
             _log.info("study %d: deleted before it was analysed", study_id, extra=log_fields)
 

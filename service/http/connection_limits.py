@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 _MAX_CONNECTIONS = 1_000
 _RESERVED_FILES = 64
@@ -31,9 +32,15 @@ class ConnectionLimits:
         header_seconds: Time from the connection, or the first byte of a later request, until the headers are complete.
         body_seconds: Time from then until the body is complete.
         largest_body: Bytes.
+        larger_bodies: The limit in bytes of each path that takes larger bodies than others.
     """
 
     connections: int
     header_seconds: float
     body_seconds: float
     largest_body: int
+    larger_bodies: Mapping[bytes, int] = field(default_factory=dict)
+
+    def find_body_limit(self, target: bytes) -> int:
+        """Return the largest body in bytes of a request with this target."""
+        return max(self.largest_body, self.larger_bodies.get(target.partition(b"?")[0], 0))

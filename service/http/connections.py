@@ -115,6 +115,7 @@ class LimitedConnection(HttpToolsProtocol):
         """Start the body deadline. The application receives the request now."""
         if not self.url.startswith(b"/"):
             self._replace_host_header()
+        self._body_limit = self.limits.find_body_limit(self.url)
         self._phase = _RequestParserPhase.BODY
         self._set_deadline(self.limits.body_seconds)
         super().on_headers_complete()
@@ -190,12 +191,10 @@ class LimitedConnection(HttpToolsProtocol):
             detail = f"the headers are larger than {_MAX_HEADER_BYTES:,} bytes"
             self._refuse_request(ProblemException(431, "headers", detail))
         elif (
-            self._phase is _RequestParserPhase.BODY
-            and self._bytes > _MAX_HEADER_BYTES + _WIRE_BYTES * self.limits.largest_body
+            self._phase is _RequestParserPhase.BODY and self._bytes > _MAX_HEADER_BYTES + _WIRE_BYTES * self._body_limit
         ):
-            self._refuse_request(
-                ProblemException(413, "too-large", f"the body is larger than {self.limits.largest_body:,} bytes")
-            )
+            detail = f"the body is larger than {self._body_limit:,} bytes"
+            self._refuse_request(ProblemException(413, "too-large", detail))
 
     def _replace_host_header(self) -> None:
         """Replace the Host header by the authority of an absolute target (RFC 9112, 3.2.2); two headers stay two."""

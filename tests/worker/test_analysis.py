@@ -180,8 +180,8 @@ def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
 @pytest.mark.slow
 def test_outcomes_are_read_in_batches(analysed, monkeypatch):
     worker, _ = analysed
-    all_outcomes = worker.ledger.results.load_outcomes_by_evaluation(range(1, 40))
+    all_outcomes = dict(worker.ledger.results.iter_outcomes(range(1, 40)))
     monkeypatch.setattr("bln_search.storage.results.evaluations._BATCH", 7)
-    parts = worker.ledger.results.load_outcomes_by_evaluation(range(1, 40))
+    parts = dict(worker.ledger.results.iter_outcomes(range(1, 40)))
     assert all_outcomes.keys() == parts.keys() != set()
     assert all((all_outcomes[key].losses == parts[key].losses).all() for key in all_outcomes)

@@ -21,6 +21,7 @@ from bln_search.core.records import EvaluationKey, ExampleOutcomes, RowKey
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
+from bln_search.ranking.paired.sampled_examples import draw_compared_examples
 
 
 @dataclass(frozen=True, repr=False)
@@ -115,11 +116,15 @@ class RankedRows:
         split = self.board.ranked_on
         evaluations = [EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for key in keys]
         outcomes = [[table.outcomes[key] for key in evaluations] for table in self.per_network_tables]
-        if len(outcomes[0][0].losses) < 2:
+        examples = len(outcomes[0][0].losses)
+        if examples < 2:
             return None
-        losses = np.stack([np.stack([outcome.losses for outcome in rows]) for rows in outcomes]).astype(np.float32)
-        correct = np.stack([np.stack([outcome.correct for outcome in rows]) for rows in outcomes])
-        return OutcomeTable(losses, correct, self.has_accuracy)
+        sample = draw_compared_examples(examples)
+        part = slice(None) if sample is None else sample
+        losses = np.stack([np.stack([outcome.losses[part] for outcome in rows]) for rows in outcomes])
+        correct = np.stack([np.stack([outcome.correct[part] for outcome in rows]) for rows in outcomes])
+        sampled_from = None if sample is None else examples
+        return OutcomeTable(losses.astype(np.float32), correct, self.has_accuracy, sampled_from)
 
     def by_metric(self, name: str) -> list[RankedConfiguration]:
         """The rows from the best to the worst value of a metric on the split that ranks.

@@ -87,6 +87,7 @@ def compare_all_pairs_of_rows(
         draws=BOOTSTRAP_DRAWS,
         flips=FLIPS,
         required_seeds=_find_required_seeds(table, pairs),
+        sampled_from=table.sampled_from,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -22,11 +22,13 @@ class OutcomeTable:
         losses: Loss of each example, (S seeds, K rows, N examples).
         correct: Whether the prediction is correct, same shape; False everywhere for a score without correctness.
         has_correctness: Whether the score says if a prediction is correct.
+        sampled_from: Number of examples from which these were drawn at random; None where these are all.
     """
 
     losses: NDArray[np.float32]
     correct: NDArray[np.bool_]
     has_correctness: bool = True
+    sampled_from: int | None = None
 
     def __post_init__(self) -> None:
         """Raise DataError for outcomes that cannot be compared."""
@@ -69,4 +71,4 @@ class OutcomeTable:
 
     def restrict_to_rows(self, rows: Sequence[int]) -> OutcomeTable:
         """The outcomes of these rows."""
-        return OutcomeTable(self.losses[:, list(rows)], self.correct[:, list(rows)], self.has_correctness)
+        return replace(self, losses=self.losses[:, list(rows)], correct=self.correct[:, list(rows)])

@@ -89,7 +89,10 @@ def required_seeds_assumptions_text(comparison: Comparison) -> str | None:
 def comparison_method_text(comparison: Comparison) -> str:
     """How rows were compared."""
     scope = "examples of one network" if comparison.seeds == 1 else f"{comparison.seeds} seeds and examples"
+    examples = f"{comparison.examples} examples"
+    if comparison.sampled_from is not None:
+        examples += f", drawn at random from {comparison.sampled_from}"
     return (
-        f"Significance: {comparison.split} loss over {scope} ({comparison.examples} examples), level 5 %, Holm's "
+        f"Significance: {comparison.split} loss over {scope} ({examples}), level 5 %, Holm's "
         f"correction over {len(comparison.pairs)} pairs. No significant difference does not show that rows are equal."
     )

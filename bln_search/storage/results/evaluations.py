@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import select
@@ -36,7 +36,7 @@ from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study
 from bln_search.storage.results.outcome_codec import decode_losses_and_correctness
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
 
-_BATCH = 200
+_BATCH = 20
 """Number of evaluations whose outcomes are read in one query."""
 
 
@@ -118,17 +118,16 @@ class ResultRepository:
             )
             return [make_evaluation_from_row(row, outcomes) for row, outcomes in rows]
 
-    def load_outcomes_by_evaluation(self, evaluation_ids: Sequence[int]) -> dict[int, ExampleOutcomes]:
-        """The outcomes of these evaluations, by id; evaluations without outcomes are left out."""
-        outcomes: dict[int, ExampleOutcomes] = {}
+    def iter_outcomes(self, evaluation_ids: Sequence[int]) -> Iterator[tuple[int, ExampleOutcomes]]:
+        """Yield each of these evaluations that has outcomes: its id and its outcomes, which are decoded one by one."""
         columns = (EvaluationRow.id, EvaluationRow.n, OutcomesRow.losses, OutcomesRow.correct)
         query = select(*columns).join(OutcomesRow, OutcomesRow.evaluation_id == EvaluationRow.id)
         for start in range(0, len(evaluation_ids), _BATCH):
             batch = list(evaluation_ids[start : start + _BATCH])
             with self.database.read_session() as session:
-                for evaluation_id, n, losses, correct in session.execute(query.where(EvaluationRow.id.in_(batch))):
-                    outcomes[evaluation_id] = decode_losses_and_correctness(losses, correct, n)
-        return outcomes
+                stored = session.execute(query.where(EvaluationRow.id.in_(batch))).all()
+            for evaluation_id, n, losses, correct in stored:
+                yield evaluation_id, decode_losses_and_correctness(losses, correct, n)
 
     def read_seconds_per_1000_examples_by_arm_point(self, study_id: int) -> dict[tuple[str, str], float]:
         """Seconds for a thousand examples by arm and point, the minimum over seeds, where they were measured."""

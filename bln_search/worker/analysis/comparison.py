@@ -13,6 +13,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
+from bln_search.ranking.paired.sampled_examples import MAX_COMPARED_EXAMPLES, draw_compared_examples
 from bln_search.ranking.selection.normalization_benefit import WITHOUT_NORMALIZATION
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
 
@@ -45,7 +46,7 @@ def compare_best_ranked_rows(
     first = by_row[ranked[0]]
     seeds = sorted(first)
     examples = first[seeds[0]].evaluation.n
-    max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * examples))
+    max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * min(examples, MAX_COMPARED_EXAMPLES)))
     rows = [row for row in select_top_rows_and_best_unnormalized(ranked, max_rows) if sorted(by_row[row]) == seeds]
     if len(rows) < 2:
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
@@ -68,18 +69,23 @@ def _load_outcome_table(
     results: ResultRepository, evaluation_ids: Sequence[Sequence[int]], examples: int
 ) -> OutcomeTable | None:
     """Outcomes of evaluations (seeds, rows) as arrays (seeds, rows, examples); None where some are not stored."""
-    outcomes = results.load_outcomes_by_evaluation(
-        [evaluation_id for row_ids in evaluation_ids for evaluation_id in row_ids]
-    )
-    losses = np.empty((len(evaluation_ids), len(evaluation_ids[0]), examples), np.float32)
+    sample = draw_compared_examples(examples)
+    part = slice(None) if sample is None else sample
+    compared = examples if sample is None else len(sample)
+    losses = np.empty((len(evaluation_ids), len(evaluation_ids[0]), compared), np.float32)
     correct = np.empty(losses.shape, np.bool_)
-    for seed, row_ids in enumerate(evaluation_ids):
-        for row, evaluation_id in enumerate(row_ids):
-            outcome = outcomes.get(evaluation_id)
-            if outcome is None or len(outcome.losses) != examples:
-                return None
-            losses[seed, row], correct[seed, row] = outcome.losses, outcome.correct
-    return OutcomeTable(losses, correct)
+    cells = {
+        evaluation_id: (seed, row)
+        for seed, row_ids in enumerate(evaluation_ids)
+        for row, evaluation_id in enumerate(row_ids)
+    }
+    missing = set(cells)
+    for evaluation_id, outcome in results.iter_outcomes(list(cells)):
+        if len(outcome.losses) != examples:
+            return None
+        losses[cells[evaluation_id]], correct[cells[evaluation_id]] = outcome.losses[part], outcome.correct[part]
+        missing.discard(evaluation_id)
+    return None if missing else OutcomeTable(losses, correct, sampled_from=None if sample is None else examples)
 
 
 def _group_evaluations_by_row_and_seed(

@@ -45,7 +45,7 @@ def test_stored_study_is_complete_and_waits_for_its_analysis(ledger):
 def test_stored_outcomes_and_losses_are_those_submitted(ledger):
     study_id = submit(ledger, n=13).study_id
     records = ledger.results.list_clean_evaluations(study_id)
-    outcomes = ledger.results.load_outcomes_by_evaluation([record.id for record in records])
+    outcomes = dict(ledger.results.iter_outcomes([record.id for record in records]))
     assert len(records) == 2 * 16 * 2
     assert len(outcomes) == 2 * 15 * 2
     codes = list(dict.fromkeys(str(record.evaluation.key.configuration) for record in records))

@@ -30,7 +30,7 @@ def test_finished_trial_is_read_as_it_was_recorded(ledger):
     records = ledger.results.list_clean_evaluations(study_id)
     assert [record.evaluation for record in records] == list(evaluations())
     assert {(record.arm, record.seed) for record in records} == {("bln", 0)}
-    outcomes = ledger.results.load_outcomes_by_evaluation([record.id for record in records])
+    outcomes = dict(ledger.results.iter_outcomes([record.id for record in records]))
     outcomes_read = outcomes[records[1].id]
     np.testing.assert_array_equal(outcomes_read.losses, evaluations()[1].outcomes.losses)
     np.testing.assert_array_equal(outcomes_read.correct, evaluations()[1].outcomes.correct)

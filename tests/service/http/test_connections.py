@@ -15,6 +15,7 @@ import pytest
 
 from service.http.connection_limits import default_max_connections
 from tests.end_to_end.service import Service, until
+from tests.support.external_results import RESULTS
 
 pytestmark = pytest.mark.xdist_group("service")
 CONNECTIONS = 16
@@ -28,6 +29,7 @@ def service(tmp_path_factory):
         "BLN_SEARCH_HEADER_SECONDS": "1",
         "BLN_SEARCH_BODY_SECONDS": "1",
         "BLN_SEARCH_MOST_CONNECTIONS": str(CONNECTIONS),
+        "BLN_SEARCH_LARGEST_RESULTS": "12000000",
     }
     service = Service(tmp_path_factory.mktemp("connections") / "home", "--no-worker", **short).start()
     yield service
@@ -116,6 +118,21 @@ def test_endless_body_is_cut_off_after_its_rejection(connect):
     chunk = b"8000\r\n" + b"x" * 0x8000 + b"\r\n"
     assert send(connection, [chunk] * 2_000) < 32_000_000
     assert connection.recv(12) in (b"HTTP/1.1 413", b"")
+
+
+@pytest.mark.parametrize("path", [RESULTS, f"{RESULTS}?x=1"])
+def test_results_are_read_up_to_their_own_limit(service, path):
+    body = {"name": "x" * 10_000_000}
+    response = httpx.post(f"{service.address}{path}", json=body, headers={"Authorization": f"Bearer {service.token}"})
+    assert response.status_code == 422
+
+
+@pytest.mark.parametrize(("path", "size"), [(RESULTS, 13_000_000), ("/api/v1/studies/validate", 1_100_000)])
+def test_body_above_the_limit_of_its_path_is_refused(service, connect, path, size):
+    head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {service.token}\r\nConnection: close\r\n"
+    connection = connect(f"{head}Content-Length: {size}\r\n\r\n".encode())
+    send(connection, [b"x" * 65_536] * (size // 65_536))
+    assert connection.recv(12) == b"HTTP/1.1 413"
 
 
 @pytest.mark.slow
