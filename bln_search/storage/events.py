@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
+from bln_search.core.reasons import limit_reason
 from bln_search.storage.bulk_insert import insert_rows
 from bln_search.storage.database import Database
 from bln_search.storage.tables import EventRow, StudyRow
@@ -103,10 +104,22 @@ def append_events(
         values |= {"results": StudyRow.results + results, "losses": 0}
     first = _increase_and_read_last_event(session, study_id, values) - len(events) + 1
     rows = [
-        {"study_id": study_id, "number": number, "at": at, "kind": kind, "trial_id": trial_id, "data": data}
+        {
+            "study_id": study_id,
+            "number": number,
+            "at": at,
+            "kind": kind,
+            "trial_id": trial_id,
+            "data": _limit_reason_of(data),
+        }
         for number, (kind, data, trial_id) in enumerate(events, start=first)
     ]
     insert_rows(session, EventRow, rows)
+
+
+def _limit_reason_of(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of an event with a reason that can be stored and shown."""
+    return {**data, "reason": limit_reason(data["reason"])} if isinstance(data.get("reason"), str) else data
 
 
 def _increase_and_read_last_event(session: Session, study_id: int, values: dict[str, Any]) -> int:

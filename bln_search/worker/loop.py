@@ -17,6 +17,7 @@ from bln_search.core.errors import (
     StudyLeaseLostError,
     UnknownStudyError,
 )
+from bln_search.core.reasons import describe_exception
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import Executor
@@ -210,7 +211,7 @@ class QueueWorker:
     def _record_error_and_release_study(self, study_id: int, error: Exception) -> None:
         """Record an unexpected error, and release the study unless it has failed with it."""
         is_machine_error = isinstance(error, OSError | EOFError | MemoryError)
-        reason = f"{type(error).__name__}: {error}"
+        reason = describe_exception(error)
         limit = _MAX_MACHINE_ERRORS if is_machine_error else _MAX_ERRORS
         if not self.ledger.studies.record_worker_error_or_fail(study_id, self.name, reason, limit):
             self._release_study(study_id)

@@ -10,6 +10,7 @@ import torch
 
 from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataUnavailableOnMachineError, StorageFullError
 from bln_search.core.files.atomic import DISK_FULL_ERRNOS
+from bln_search.core.reasons import describe_exception, limit_reason
 from bln_search.core.states import FailureClass
 from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrialTask
 
@@ -44,14 +45,14 @@ def make_task_failed_message(error: Exception) -> TaskFailed:
     retried; after an accelerator error every further task of the process would fail. A failure of the study or of the
     code repeats itself, so it is a user error and not retried.
     """
-    reason = f"{type(error).__name__}: {error}"
+    reason = describe_exception(error)
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or _is_out_of_memory(error):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
     if isinstance(error, CheckpointStoreError | DataUnavailableOnMachineError):
         return _task_failed_from_resource_error(error)
     disk_full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in DISK_FULL_ERRNOS)
     if isinstance(error, BlnSearchError):
-        return TaskFailed(FailureClass.USER_ERROR, str(error), disk_full=disk_full)
+        return TaskFailed(FailureClass.USER_ERROR, limit_reason(str(error)), disk_full=disk_full)
     if _is_accelerator_error(error):
         return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_unusable=True)
     if isinstance(error, OSError | EOFError):

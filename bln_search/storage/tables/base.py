@@ -5,8 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import JSON, DateTime, Dialect, TypeDecorator
+from sqlalchemy import JSON, DateTime, Dialect, Text, TypeDecorator
 from sqlalchemy.orm import DeclarativeBase
+
+from bln_search.core.reasons import limit_reason
 
 
 class UtcDateTime(TypeDecorator[datetime]):
@@ -22,6 +24,17 @@ class UtcDateTime(TypeDecorator[datetime]):
     def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
         """Add the time zone that SQLite does not store."""
         return None if value is None else (value if value.tzinfo else value.replace(tzinfo=UTC))
+
+
+class ReasonText(TypeDecorator[str]):
+    """A reason, which may contain texts of user code: of limited length, and of characters that can be stored."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
+        """Shorten the text and replace characters that cannot be stored."""
+        return None if value is None else limit_reason(value)
 
 
 class Table(DeclarativeBase):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, String, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from bln_search.storage.tables.base import NEVER_REUSE_IDS, Table
+from bln_search.storage.tables.base import NEVER_REUSE_IDS, ReasonText, Table
 
 
 class ExportRow(Table):
@@ -42,7 +42,7 @@ class ExportRow(Table):
     format: Mapped[str] = mapped_column(String(16))
     state: Mapped[str] = mapped_column(String(16), index=True)
     step: Mapped[str | None] = mapped_column(String(16))
-    reason: Mapped[str | None] = mapped_column(Text)
+    reason: Mapped[str | None] = mapped_column(ReasonText)
     account: Mapped[str] = mapped_column(String(64))
     attempt: Mapped[int] = mapped_column(default=0)
     tries: Mapped[int] = mapped_column(default=0)

@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from bln_search.storage.tables.base import Table
+from bln_search.storage.tables.base import ReasonText, Table
 
 
 class EvaluationRow(Table):
@@ -32,7 +32,7 @@ class EvaluationRow(Table):
     split: Mapped[str] = mapped_column(String(10))
     condition: Mapped[str] = mapped_column(String(64), server_default="")
     state: Mapped[str] = mapped_column(String(10))
-    reason: Mapped[str | None] = mapped_column(Text)
+    reason: Mapped[str | None] = mapped_column(ReasonText)
     n: Mapped[int]
     loss: Mapped[float | None]
     accuracy: Mapped[float | None]

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from bln_search.storage.tables.base import NEVER_REUSE_IDS, Table
+from bln_search.storage.tables.base import NEVER_REUSE_IDS, ReasonText, Table
 
 
 class StudyRow(Table):
@@ -50,7 +50,7 @@ class StudyRow(Table):
     losses: Mapped[int] = mapped_column(default=0)
     last_event: Mapped[int] = mapped_column(default=0)
     request: Mapped[str | None] = mapped_column(String(8))
-    reason: Mapped[str | None] = mapped_column(Text)
+    reason: Mapped[str | None] = mapped_column(ReasonText)
     created_at: Mapped[datetime]
     started_at: Mapped[datetime | None]
     ended_at: Mapped[datetime | None]

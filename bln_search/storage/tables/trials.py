@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
-from bln_search.storage.tables.base import NEVER_REUSE_IDS, Table
+from bln_search.storage.tables.base import NEVER_REUSE_IDS, ReasonText, Table
 
 
 class TrialRow(Table):
@@ -33,7 +33,7 @@ class TrialRow(Table):
     seed: Mapped[int] = mapped_column(BigInteger)
     spec: Mapped[str] = mapped_column(Text)
     state: Mapped[str] = mapped_column(String(16))
-    reason: Mapped[str | None] = mapped_column(Text)
+    reason: Mapped[str | None] = mapped_column(ReasonText)
     parameters: Mapped[dict[str, Any] | None]
 
 
@@ -59,7 +59,7 @@ class AttemptRow(Table):
     started_at: Mapped[datetime]
     ended_at: Mapped[datetime | None]
     failure: Mapped[str | None] = mapped_column(String(16))
-    reason: Mapped[str | None] = mapped_column(Text)
+    reason: Mapped[str | None] = mapped_column(ReasonText)
 
 
 NO_FILE = ""

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from bln_search.core.errors import BlnSearchError, DamagedRecordError, LedgerError, StorageFullError
+from bln_search.core.reasons import describe_exception, limit_reason
 from bln_search.worker.layer_search import SearchStoppedError
 
 _log = logging.getLogger(__name__)
@@ -47,9 +48,9 @@ def capture_failure(
         if isinstance(error, transient) and not isinstance(error, DamagedRecordError):
             raise
         _log.warning("study %d: not %s: %s", study_id, activity, error, extra=log_fields)
-        failure.reason = str(error)
+        failure.reason = limit_reason(str(error))
     except transient:
         raise
     except Exception as error:  # noqa: BLE001 - one part must not take the other parts of the analysis with it
         _log.exception("study %d: not %s", study_id, activity, extra=log_fields)
-        failure.reason = f"{type(error).__name__}: {error}"
+        failure.reason = describe_exception(error)

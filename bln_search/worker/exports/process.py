@@ -24,6 +24,7 @@ from bln_search.core.errors import (
     StorageFullError,
 )
 from bln_search.core.exports import StoredArchive
+from bln_search.core.reasons import describe_exception
 from bln_search.worker.exports.archive import ArchiveTask, build_archive
 
 _log = logging.getLogger(__name__)
@@ -135,7 +136,7 @@ def _make_build_failure(error: Exception) -> BuildFailure:
         return BuildFailure(str(error), isinstance(error, _MACHINE_FAULTS))
     logging.basicConfig()
     _log.error("unexpected error in an export", exc_info=error)
-    return BuildFailure(f"{type(error).__name__}: {error}", isinstance(error, _MACHINE_FAULTS))
+    return BuildFailure(describe_exception(error), isinstance(error, _MACHINE_FAULTS))
 
 
 def _exit_when_parent_ends(descriptor: int) -> None:
