@@ -70,6 +70,12 @@ class Settings(BaseSettings):
         "a save after every epoch, off for none",
     )
 
+    trial_timeout: Annotated[float, Field(gt=0)] | Literal["off"] = Field(
+        default=21_600.0,
+        description="seconds without progress (an epoch, a phase) after which the process of a trial is ended and its "
+        "attempt has failed; off for no limit",
+    )
+
     server: str | None = Field(default=None, description="service that the commands use instead of the database")
     token: SecretStr | None = Field(default=None, description="access token; by default the one in HOME/token")
     studies: Path | None = Field(
@@ -174,6 +180,11 @@ class Settings(BaseSettings):
     def save_seconds(self) -> float | None:
         """Seconds between two saves of an unfinished training; None for none."""
         return None if self.save_training_seconds == "off" else self.save_training_seconds
+
+    @property
+    def trial_timeout_seconds(self) -> float | None:
+        """Seconds without progress after which a trial is ended; None for no limit."""
+        return None if self.trial_timeout == "off" else self.trial_timeout
 
     @property
     def export_lifetime(self) -> timedelta:

@@ -40,6 +40,7 @@ def make_execution_environment(
         device=resolve_device_name(device or settings.device, elsewhere=elsewhere),
         threads=settings.threads,
         save_seconds=settings.save_seconds,
+        trial_timeout=settings.trial_timeout_seconds,
         cuda_graphs=settings.cuda_graphs,
     )
 

@@ -28,6 +28,7 @@ class ExecutionEnvironment:
         gpu_fraction: Fraction of a GPU's memory that the process of a trial may use.
         save_seconds: Seconds between two saves of the state of a training, from which the next attempt resumes; 0 to
             save after every epoch; None to save nothing.
+        trial_timeout: Seconds without progress after which the process of a trial is ended; None for no limit.
         runs_one_trial: No other trial runs in the process at the same time.
         cuda_graphs: On a GPU, record a step of trials that are trained as one program, and run the record.
     """
@@ -39,6 +40,7 @@ class ExecutionEnvironment:
     threads: int = 1
     gpu_fraction: float = 1.0
     save_seconds: float | None = None
+    trial_timeout: float | None = None
     runs_one_trial: bool = True
     cuda_graphs: bool = False
 

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import time
+from dataclasses import replace
 
 import psutil
 import pytest
@@ -146,6 +147,25 @@ def test_killed_process_is_noticed_and_its_trial_retried(executor, ledger):
     assert [message.failure for _, message in noticed] == [FailureClass.INFRASTRUCTURE]
     assert "worker process ended" in noticed[0][1].reason
     assert noticed[0][0] - killed[0] < 5
+    assert ledger.studies.get_by_name_or_id("long").trials == {TrialState.FINISHED: 2}
+
+
+def test_trial_without_progress_is_ended_and_retried(executor, ledger, monkeypatch):
+    monkeypatch.setattr(executor, "environment", replace(executor.environment, trial_timeout=40.0))
+    study_id = ledger.studies.store_study_once(parse_study(LONG))
+    stopped, failures = [], []
+
+    def watch(message):
+        if not stopped and isinstance(message, PhaseProgress):
+            stopped.append(workers()[0])
+            stopped[0].suspend()
+        if isinstance(message, TaskFailed):
+            failures.append(message)
+
+    assert run_study(ledger, study_id, executor, RecordingWatcher(watch)) is StudyState.COMPLETE
+    assert [failure.failure for failure in failures] == [FailureClass.INFRASTRUCTURE]
+    assert "no progress for 40 seconds" in failures[0].reason
+    assert not stopped[0].is_running()
     assert ledger.studies.get_by_name_or_id("long").trials == {TrialState.FINISHED: 2}
 
 

@@ -18,6 +18,7 @@ from bln_search.execution.executors.device_health import DeviceHealth
 from bln_search.execution.executors.lost_processes import LostProcessCounter
 from bln_search.execution.executors.message_sender import FromWorker
 from bln_search.execution.executors.process_server import CONTEXT, register_modules_for_preloading
+from bln_search.execution.executors.stalled_trials import ProgressClock
 from bln_search.execution.executors.worker_process import READY, run_group_worker, run_worker
 from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Message, TaskFailed, TrialTask
 from bln_search.training.stacked.key import may_be_fused_with_others
@@ -31,11 +32,14 @@ _FUSED_TRIALS_ON_CPU, _FUSED_TRIALS_ON_GPU = 8, 64
 _INFORMING_TRIALS = 8
 """Trials of a process at the same time whose results inform a sampler, unless the user says otherwise."""
 
+_KILL_SECONDS = 10.0
+"""Longest time to wait for the end of a killed process."""
+
 _TICK_SECONDS = 0.5
 """Largest interval between two calls of `on_tick`."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _WorkerProcess:
     """A worker process.
 
@@ -45,6 +49,7 @@ class _WorkerProcess:
         device: That it uses.
         tasks: The trials that it runs, by token.
         ready: It has started; from then on its end is a failure of its trials.
+        is_unusable: It was killed, and gets no further trial even if it does not end.
     """
 
     process: BaseProcess
@@ -52,6 +57,7 @@ class _WorkerProcess:
     device: str
     tasks: dict[int, TrialTask] = field(default_factory=dict)
     ready: bool = False
+    is_unusable: bool = False
 
 
 class LocalExecutor:
@@ -87,6 +93,7 @@ class LocalExecutor:
         self.workers = self.workers_per_device = 1
         self.health = DeviceHealth([environment.device])
         self.losses = LostProcessCounter()
+        self.clock = ProgressClock(environment.trial_timeout)
 
     def run(self, next_task: NextTask, on_message: OnMessage, on_tick: OnTick, trials: int = 1) -> None:
         """Run every task of `next_task`. An exception of a callback ends the processes.
@@ -117,6 +124,7 @@ class LocalExecutor:
                 wait(sources, timeout=_TICK_SECONDS)
                 for worker in busy:
                     self._receive_messages(worker, on_message)
+                    self._end_if_stalled(worker, on_message)
                 on_tick([token for worker in live for token in worker.tasks])
         finally:
             _end_worker_processes(live)
@@ -160,6 +168,7 @@ class LocalExecutor:
                 )
                 continue
             worker.tasks[task.token] = task
+            self.clock.note_progress(worker)
             with suppress(OSError):  # the process has just ended; _receive_messages reports it
                 worker.connection.send(task)
         return False
@@ -171,6 +180,7 @@ class LocalExecutor:
             for worker in live
             if self._takes_another_trial(worker)
             and worker.device in self.health.usable_devices
+            and not worker.is_unusable
             and worker.process.is_alive()
         ]
         return min(reversed(free), key=lambda worker: len(worker.tasks), default=None)
@@ -233,12 +243,23 @@ class LocalExecutor:
             received = _find_next_message(worker)
             if received is None:
                 return
+            self.clock.note_progress(worker)
             token, message = received
             ends_process = token is None or (isinstance(message, TaskFailed) and message.process_unusable)
             if ends_process and worker.ready and len(worker.tasks) > 1:
                 self._max_trials = 1
             for task in [worker.tasks[token]] if token is not None else list(worker.tasks.values()):
                 self._receive_message(worker, task, message, on_message)
+
+    def _end_if_stalled(self, worker: _WorkerProcess, on_message: OnMessage) -> None:
+        """Kill a process that makes no progress, and report the failure of its trials."""
+        if not worker.tasks or not self.clock.is_stalled(worker):
+            return
+        if len(worker.tasks) > 1:
+            self._max_trials = 1
+        failure = self.clock.make_failure(process_lost=not worker.ready)
+        for task in list(worker.tasks.values()):
+            self._receive_message(worker, task, failure, on_message)
 
     def _receive_message(
         self, worker: _WorkerProcess, task: TrialTask, message: Message, on_message: OnMessage
@@ -248,8 +269,9 @@ class LocalExecutor:
             del worker.tasks[task.token]
             self._record_health(worker.device, message)
         if isinstance(message, TaskFailed) and message.process_unusable:
+            worker.is_unusable = True
             worker.process.kill()
-            worker.process.join()  # so that _remove_ended_workers sees it before the next trial
+            worker.process.join(_KILL_SECONDS)  # a process that waits for a file system may not end
         if isinstance(message, TaskFailed) and message.process_lost:
             self._report_lost_process(task, message, on_message)
             return
@@ -302,10 +324,11 @@ def _find_next_message(worker: _WorkerProcess) -> FromWorker | None:
 def _remove_ended_workers(live: list[_WorkerProcess]) -> None:
     """Remove ended processes. A process without its forkserver ends when its connection is closed."""
     for worker in list(live):
-        if not worker.tasks and not worker.process.is_alive():
+        if not worker.tasks and (worker.is_unusable or not worker.process.is_alive()):
             live.remove(worker)
             worker.connection.close()
-            worker.process.close()
+            with suppress(ValueError):  # it was killed and has not ended
+                worker.process.close()
 
 
 def _make_forkserver_process(**arguments: Any) -> BaseProcess:

@@ -19,7 +19,14 @@ from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors import local, lost_processes, process_server, worker_process
 from bln_search.execution.executors.local import LocalExecutor
-from bln_search.execution.messages import PruneDecision, TaskFailed, TrainingDiverged, TrialTask
+from bln_search.execution.messages import (
+    PhaseProgress,
+    PruneDecision,
+    TaskFailed,
+    TrainingDiverged,
+    TrialPhase,
+    TrialTask,
+)
 
 
 def fails(connection, environment):
@@ -160,6 +167,65 @@ def test_repeated_start_failures_raise_process_loss_error(environment, monkeypat
     with pytest.raises(TrialProcessLostError, match=r"3 times in a row.*Too many open files"):
         LocalExecutor(environment, 2).run(trials.next_task, trials.report, lambda _tokens: None)
     assert len(trials.lost) == 3
+
+
+def hangs_in_odd_trials(connection, _environment):
+    """A worker process that reports progress of an even trial for a while, and nothing of an odd one."""
+    connection.send(worker_process.READY)
+    with suppress(EOFError):
+        while True:
+            task = connection.recv()
+            while task.token % 2:
+                time.sleep(1)
+            for _ in range(8):
+                time.sleep(1)
+                connection.send((task.token, PhaseProgress(TrialPhase.TRAINING, 1, 2)))
+            connection.send((task.token, TrainingDiverged("scripted")))
+
+
+@pytest.mark.slow
+def test_trial_without_progress_is_ended_and_others_go_on(environment, monkeypatch):
+    monkeypatch.setattr(local, "run_worker", hangs_in_odd_trials)
+    tasks = iter([TrialTask(token, None) for token in (1, 2)])
+    ends, processes = {}, set()
+
+    def report(task, message):
+        if not isinstance(message, PhaseProgress):
+            ends[task.token] = message
+        return PruneDecision.CONTINUE
+
+    def watch(_tokens):
+        processes.update(psutil.Process(forkserver_pid()).children())
+
+    executor = LocalExecutor(replace(environment, trial_timeout=6.0), 1)
+    executor.run(lambda: next(tasks, None), report, watch)
+    assert isinstance(ends[2], TrainingDiverged)  # after 8 seconds with progress
+    assert (ends[1].failure, ends[1].process_lost) == (FailureClass.INFRASTRUCTURE, False)
+    assert "no progress for 6 seconds" in ends[1].reason
+    assert "BLN_SEARCH_TRIAL_TIMEOUT" in ends[1].reason
+    assert psutil.wait_procs(processes, 10)[1] == []
+
+
+def never_starts(_connection, _environment):
+    """A worker process that hangs before its first trial."""
+    threading.Thread(target=worker_process.exit_when_parent_ends, daemon=True).start()
+    time.sleep(1_000)
+
+
+@pytest.mark.slow
+def test_process_that_never_starts_costs_no_attempt(environment, monkeypatch, short_pauses):
+    monkeypatch.setattr(local, "run_worker", never_starts)
+    trials = Trials(1)
+
+    def continue_after_first(task, message):
+        monkeypatch.setattr(local, "run_worker", instantly)
+        return trials.report(task, message)
+
+    LocalExecutor(replace(environment, trial_timeout=6.0), 1).run(
+        trials.next_task, continue_after_first, lambda _tokens: None
+    )
+    assert len(trials.lost) == 1
+    assert isinstance(trials.messages[-1], TrainingDiverged)
 
 
 @pytest.fixture

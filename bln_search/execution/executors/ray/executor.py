@@ -28,6 +28,7 @@ from bln_search.execution.executors.ray.tune_parts import (
     TaskFeedingSearcher,
     make_tuner,
 )
+from bln_search.execution.executors.stalled_trials import ProgressClock
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,
@@ -182,6 +183,7 @@ class _TuneRun:
             ProgramGrouper(executor.trials_per_process) if self.are_fused else SequenceGrouper(trials)
         )
         self.actors: dict[str, Any] = {}
+        self.clock = ProgressClock(executor.environment.trial_timeout)
         self.error: BaseException | None = None
         self.cpus_per_trial = 1.0
 
@@ -248,6 +250,7 @@ class _TuneRun:
         pending: list[tuple[int, Message]] = result.get("messages") or []
         messages, pending[:] = list(pending), []
         tasks: dict[int, TrialTask] = {task.token: task for task in trial.config["tasks"]}
+        self.clock.note_progress(trial.trial_id)
         if isinstance(self.groups, SequenceGrouper):
             for token, seconds in result.get("seconds", ()):
                 self.groups.note_duration(tasks[token], seconds, result.get("hostname"))
@@ -265,6 +268,8 @@ class _TuneRun:
             if stop and self._forget_task(task.token):
                 epoch = max(message.record.epoch for _, message in messages if isinstance(message, EpochDone))
                 self.on_message(task, TrainingPruned(epoch))
+        if not self.live.keys() & tasks.keys():
+            self.clock.forget(trial.trial_id)
         return stop
 
     def _forget_task(self, token: int) -> bool:
@@ -274,12 +279,16 @@ class _TuneRun:
 
     def _record_actor(self, trial: Any) -> None:
         self.actors[trial.trial_id] = trial.temporary_state.ray_actor
+        self.clock.note_progress(trial.trial_id)
 
     def _report_lost_process(self, trial: Any, reason: str) -> None:
         self._abort_if_cluster_is_gone()
         tasks: tuple[TrialTask, ...] = trial.config["tasks"]
         self.groups.note_lost_process(tasks)
         is_unknown = len(tasks) > 1 and not self.are_fused  # which of them ran, since results wait for some seconds
+        if self.clock.is_stalled(trial.trial_id):
+            reason = self.clock.make_failure().reason
+        self.clock.forget(trial.trial_id)
         for task in tasks:
             if self._forget_task(task.token):
                 with self._keep_exception_and_abort_tune():
@@ -289,6 +298,9 @@ class _TuneRun:
         self._abort_if_cluster_is_gone()
         with self._keep_exception_and_abort_tune():
             self.on_tick(list(self.live))
+        for trial_id, actor in self.actors.items():
+            if self.clock.is_stalled(trial_id):
+                kill_actor(actor)  # Tune reports its end
 
     def _abort_if_cluster_is_gone(self) -> None:
         """Abort Tune if the cluster is gone, as Tune would wait for it forever."""
