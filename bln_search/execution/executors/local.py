@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from math import ceil
@@ -17,6 +18,7 @@ from bln_search.execution.executors.cpu_limits import choose_num_processes_per_d
 from bln_search.execution.executors.device_health import DeviceHealth
 from bln_search.execution.executors.lost_processes import LostProcessCounter
 from bln_search.execution.executors.message_sender import FromWorker
+from bln_search.execution.executors.process_output import ProcessOutput, print_to_connection
 from bln_search.execution.executors.process_server import CONTEXT, register_modules_for_preloading
 from bln_search.execution.executors.stalled_trials import ProgressClock
 from bln_search.execution.executors.worker_process import READY, run_group_worker, run_worker
@@ -47,6 +49,7 @@ class _WorkerProcess:
         process: The process.
         connection: To the process.
         device: That it uses.
+        output: What it prints.
         tasks: The trials that it runs, by token.
         ready: It has started; from then on its end is a failure of its trials.
         is_unusable: It was killed, and gets no further trial even if it does not end.
@@ -55,6 +58,7 @@ class _WorkerProcess:
     process: BaseProcess
     connection: Connection
     device: str
+    output: ProcessOutput
     tasks: dict[int, TrialTask] = field(default_factory=dict)
     ready: bool = False
     is_unusable: bool = False
@@ -168,6 +172,7 @@ class LocalExecutor:
                 )
                 continue
             worker.tasks[task.token] = task
+            worker.output.allow_for_next_trial()
             self.clock.note_progress(worker)
             with suppress(OSError):  # the process has just ended; _receive_messages reports it
                 worker.connection.send(task)
@@ -217,14 +222,14 @@ class LocalExecutor:
         """
         register_modules_for_preloading()
         driver_end, worker_end = CONTEXT.Pipe()
+        output = ProcessOutput()
         occupied = [worker.device for worker in live]
         device = min(self.health.usable_devices, key=occupied.count)
         gpu_fraction = 1 / self.workers_per_device if is_gpu(device) else 1.0
         environment = replace(self.environment, device=device, gpu_fraction=gpu_fraction)
+        run = run_group_worker if self.trials_per_process > 1 else run_worker
         process = _make_forkserver_process(
-            target=run_group_worker if self.trials_per_process > 1 else run_worker,
-            args=(worker_end, environment),
-            daemon=True,
+            target=_run_with_limited_output, args=(output.writer, run, worker_end, environment), daemon=True
         )
         try:
             process.start()
@@ -233,7 +238,8 @@ class LocalExecutor:
             raise
         finally:
             worker_end.close()
-        worker = _WorkerProcess(process, driver_end, device)
+            output.writer.close()
+        worker = _WorkerProcess(process, driver_end, device, output)
         live.append(worker)
         return worker
 
@@ -321,6 +327,17 @@ def _find_next_message(worker: _WorkerProcess) -> FromWorker | None:
     return None, TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_lost=is_orphan or not worker.ready)
 
 
+def _run_with_limited_output(
+    writer: Connection,
+    run: Callable[[Connection, ExecutionEnvironment], None],
+    connection: Connection,
+    environment: ExecutionEnvironment,
+) -> None:
+    """The main function of a process: runs trials, and sends what it prints to the driver."""
+    print_to_connection(writer)
+    run(connection, environment)
+
+
 def _remove_ended_workers(live: list[_WorkerProcess]) -> None:
     """Remove ended processes. A process without its forkserver ends when its connection is closed."""
     for worker in list(live):
@@ -345,3 +362,4 @@ def _end_worker_processes(live: list[_WorkerProcess]) -> None:
         worker.connection.close()
     for worker in live:
         worker.process.join()
+        worker.output.wait_until_forwarded()

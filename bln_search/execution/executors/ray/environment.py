@@ -22,6 +22,8 @@ _SETTINGS = {
     "RAY_CHDIR_TO_TRIAL_DIR": "0",
     "RAY_AIR_NEW_OUTPUT": "0",  # the new output prints a banner at every verbosity
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # lets a started cluster listen on 127.0.0.1 only
+    "RAY_ROTATION_BACKUP_COUNT": "1",
+    "RAY_ROTATION_MAX_BYTES": "10000000",  # what user code prints in a process is kept up to twice this size
     "RAY_TQDM": "0",
     "RAY_gcs_rpc_server_reconnect_timeout_s": "20",  # default 60; then a call to a lost head ends the process
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",  # results go to the ledger, not to files of every trial
