@@ -12,9 +12,9 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 
-from bln_search.specs.load import parse_yaml_nodes_and_values
 from bln_search.specs.problems import Problem
 from bln_search.specs.study import StudySpec
+from bln_search.specs.yaml_document import parse_yaml_nodes_and_values
 from service.http.problems import ProblemException, make_invalid_body_problem
 from service.security import check_request_token
 

@@ -8,12 +8,13 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.specs.sections.fine_tune import FineTuneSpec
 from bln_search.specs.study import StudySpec
+from bln_search.specs.yaml_scalars import StudyDumper
 
 
 def render_study_yaml(spec: StudySpec) -> str:
     """The study as a study file; entries without a value are left out."""
     fields = spec.model_dump(mode="json", exclude_none=True)
-    return str(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=100))
+    return str(yaml.dump(fields, Dumper=StudyDumper, sort_keys=False, allow_unicode=True, width=100))
 
 
 def render_study_yaml_with_added_seeds(spec: StudySpec, added: int) -> str:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-import yaml
 
 from bln_search.cli.output import check_output_path_writable, errors, write_file_atomically
 from bln_search.core.errors import OutputFileError
 from bln_search.core.names import NAME_PATTERN
+from bln_search.specs.yaml_document import parse_yaml_nodes_and_values
 
 _DEFAULT_NAME = "my_study"
 
@@ -71,5 +71,7 @@ def write_study_skeleton(
 
 def _study_name_from_path(path: Path) -> str:
     """Return the name of the study: that of the file if it can be one and is text in YAML."""
-    is_name = re.fullmatch(NAME_PATTERN, path.stem) is not None and yaml.safe_load(path.stem) == path.stem
-    return path.stem if is_name else _DEFAULT_NAME
+    if re.fullmatch(NAME_PATTERN, path.stem) is None:
+        return _DEFAULT_NAME
+    _, study = parse_yaml_nodes_and_values(f"name: {path.stem}")
+    return path.stem if study["name"] == path.stem else _DEFAULT_NAME

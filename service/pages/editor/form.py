@@ -8,7 +8,7 @@ from typing import Any
 
 from bln_search.core.corruption import DEFAULT_SEVERITY
 from bln_search.core.errors import SpecError
-from bln_search.specs.load import parse_yaml_nodes_and_values
+from bln_search.specs.yaml_document import parse_yaml_nodes_and_values
 from service.pages.editor.yaml_text import find_value_at_path, set_value_in_yaml
 
 

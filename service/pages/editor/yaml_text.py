@@ -8,7 +8,8 @@ from typing import Any
 import yaml
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.load import parse_yaml_nodes_and_values
+from bln_search.specs.yaml_document import parse_yaml_nodes_and_values
+from bln_search.specs.yaml_scalars import StudyDumper
 
 _MAX_WIDTH = 10_000
 
@@ -24,6 +25,7 @@ def set_value_in_yaml(text: str, path: Sequence[str], value: Any) -> str:
     Raises:
         SpecError: The text cannot be parsed.
     """
+    text = text.removeprefix("\ufeff")  # positions of nodes do not count it
     root, present = parse_yaml_nodes_and_values(text)
     expected = _copy_with_value(present, path, value)
     if expected == present:
@@ -34,7 +36,9 @@ def set_value_in_yaml(text: str, path: Sequence[str], value: Any) -> str:
             return edited
     except SpecError:
         pass
-    return yaml.safe_dump(expected, sort_keys=False, allow_unicode=True, default_flow_style=None, width=100)
+    return yaml.dump(
+        expected, sort_keys=False, Dumper=StudyDumper, allow_unicode=True, default_flow_style=None, width=100
+    )
 
 
 def find_value_at_path(data: Any, path: Sequence[str]) -> Any:
@@ -157,7 +161,22 @@ def _node_end_index(node: yaml.Node) -> int:
     return int(node.end_mark.index)
 
 
+def _dump_yaml(value: Any, *, default_flow_style: bool | None, width: int) -> str:
+    return str(
+        yaml.dump(
+            value,
+            Dumper=StudyDumper,
+            default_flow_style=default_flow_style,
+            allow_unicode=True,
+            sort_keys=False,
+            width=width,
+        )
+    )
+
+
 def _to_one_line_yaml(value: Any) -> str:
     """Return a value as YAML on one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, sort_keys=False, width=_MAX_WIDTH)
+    text = yaml.dump(
+        value, Dumper=StudyDumper, default_flow_style=True, allow_unicode=True, sort_keys=False, width=_MAX_WIDTH
+    )
     return text.removesuffix("\n").removesuffix("\n...").strip()
