@@ -1,15 +1,22 @@
-"""The journal mode and the lock timeout of SQLite databases."""
+"""URL, journal mode and lock timeout of SQLite databases."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 SQLITE_TIMEOUT = 30
 """Seconds that SQLite waits for the lock of another connection."""
 
 _SECONDS_BETWEEN_ATTEMPTS = 0.05
+
+
+def make_sqlite_url(file: Path) -> str:
+    """Return the database URL of an SQLite file, whatever characters its path has."""
+    return f"sqlite:///{quote(str(file))}"
 
 
 def set_write_ahead_log(connection: Any) -> None:

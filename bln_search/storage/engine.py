@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -70,7 +71,9 @@ def make_engine(url: str) -> Engine:
             event.listen(engine, "connect", _set_lock_timeout)
         return engine
     if parsed.database and parsed.database != ":memory:":
-        _create_folder(Path(parsed.database).parent)
+        file = os.path.expanduser(parsed.database)  # noqa: PTH111 - a pathlib.Path would change `file:` URIs
+        parsed = parsed.set(database=file)
+        _create_folder(Path(file).parent)
     engine = create_engine(parsed, connect_args={"timeout": SQLITE_TIMEOUT})
     event.listen(engine, "connect", _set_sqlite_pragmas)
     event.listen(engine, "begin", _begin_sqlite_transaction)

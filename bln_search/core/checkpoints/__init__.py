@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import unquote
 
 from bln_search.core.checkpoints.bucket import BucketStore
 from bln_search.core.checkpoints.folder import FolderStore
@@ -14,8 +15,6 @@ __all__ = ["BucketStore", "CheckpointStore", "FolderStore", "StoredFileInfo", "o
 def open_checkpoint_store(location: Path | str) -> CheckpointStore:
     """The store at a path or URL, for example `kept`, `file:///srv/kept`, `s3://bucket/folder`."""
     text = str(location)
-    if "://" not in text:
-        return FolderStore(Path(text))
-    return (
-        FolderStore(Path(text.removeprefix("file://"))) if text.startswith("file://") else BucketStore(text.rstrip("/"))
-    )
+    if text.startswith("file://"):
+        return FolderStore(Path(unquote(text.removeprefix("file://"))))
+    return BucketStore(text.rstrip("/")) if "://" in text else FolderStore(Path(text).expanduser())

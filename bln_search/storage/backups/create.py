@@ -14,6 +14,7 @@ from pathlib import Path
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
 from bln_search.core.files.atomic import compute_file_sha256
+from bln_search.core.sqlite import make_sqlite_url
 from bln_search.core.version import VERSION
 from bln_search.storage.backups.archive import BackupStore, format_timestamp
 from bln_search.storage.backups.copy_rows import copy_and_count_all_rows, read_last_assigned_ids, set_last_assigned_ids
@@ -132,7 +133,7 @@ def _copy_database_to_sqlite_file(database: Database, file: Path) -> tuple[dict[
     Returns:
         The number of rows by table, and the SHA-256 of the needed checkpoints by name.
     """
-    copy = make_engine(f"sqlite:///{file}")
+    copy = make_engine(make_sqlite_url(file))
     try:
         create_or_upgrade_tables(copy)
         with consistent_read_connection(database.engine) as source, schema_transaction(copy) as target:

@@ -15,6 +15,7 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
 from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.names import format_count_with_noun
+from bln_search.core.sqlite import make_sqlite_url
 from bln_search.storage.backups.archive import BackupStore
 from bln_search.storage.backups.copy_rows import (
     copy_and_count_all_rows,
@@ -100,7 +101,7 @@ def open_verified_backup(
                 f"the backup in {archive} cannot be restored as it was: {len(damaged)} of its "
                 f"{len(manifest.checkpoints)} networks are damaged or missing; --without-damaged restores all others"
             )
-        engine = make_engine(f"sqlite:///{database}")
+        engine = make_engine(make_sqlite_url(database))
         try:
             create_or_upgrade_tables(engine)
             running = reset_and_count_running_studies(Database(engine))
@@ -199,7 +200,7 @@ def restore_backup(
     create_or_upgrade_tables(database.engine)
     write_ownership_marker(checkpoints, database.engine.url)
     written = _write_and_count_files(backup, checkpoints)
-    source = make_engine(f"sqlite:///{backup.database}")
+    source = make_engine(make_sqlite_url(backup.database))
     try:
         with consistent_read_connection(source) as old, schema_transaction(database.engine) as new:
             values = _merge_last_assigned_ids(read_last_assigned_ids(old), read_last_assigned_ids(new))

@@ -1,29 +1,21 @@
-"""Every setting that the environment may give."""
+"""The settings."""
 
 from __future__ import annotations
 
 import os
-import tomllib
+from collections.abc import Iterable
 from datetime import timedelta
-from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from platformdirs import user_cache_path, user_config_path, user_data_path
-from pydantic import Field, SecretStr, ValidationError
-from pydantic_core import ErrorDetails
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    SettingsError,
-    TomlConfigSettingsSource,
-)
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import ArgumentError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore, open_checkpoint_store
-from bln_search.core.errors import SpecError
+from bln_search.core.credentials import check_no_control_characters, clean_line, clean_token, redact_secrets
+from bln_search.core.sqlite import make_sqlite_url
+from bln_search.settings.database_url import find_sqlite_file, insert_password
 
 SECRETS = ("token", "database")
 """Settings whose values are never shown."""
@@ -32,30 +24,64 @@ SECRETS = ("token", "database")
 def settings_file() -> Path:
     """The settings file: BLN_SEARCH_SETTINGS, or settings.toml in the user's configuration folder."""
     path = os.environ.get("BLN_SEARCH_SETTINGS")
-    return Path(path) if path else user_config_path("bln-search") / "settings.toml"
+    return Path(path).expanduser() if path else user_config_path("bln-search") / "settings.toml"
+
+
+def _refuse_unusable_path(value: object) -> object:
+    if isinstance(value, str):
+        check_no_control_characters(value)
+        if not value.strip():
+            raise ValueError("is empty")
+    return value
+
+
+def _make_absolute(path: Path) -> Path:
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError:
+        raise ValueError("begins with ~ and the name of no user") from None
+
+
+def _clean_location(location: str) -> str:
+    """A URL without white space around it; a folder as an absolute path."""
+    if "://" in location:
+        return clean_line(location)
+    _refuse_unusable_path(location)
+    return str(_make_absolute(Path(location)))
+
+
+def _clean_secret(secret: SecretStr) -> SecretStr:
+    return SecretStr(clean_token(secret.get_secret_value()))
+
+
+SettingPath = Annotated[Path, BeforeValidator(_refuse_unusable_path), AfterValidator(_make_absolute)]
+"""A path whose `~` is the home folder of the user, made absolute."""
+
+SettingLine = Annotated[str, AfterValidator(clean_line)]
+SettingToken = Annotated[SecretStr, AfterValidator(_clean_secret)]
 
 
 class Settings(BaseSettings):
     """Settings from environment variables with the prefix BLN_SEARCH_ (as BLN_SEARCH_DATA), or from a TOML file."""
 
-    model_config = SettingsConfigDict(env_prefix="BLN_SEARCH_", frozen=True, extra="forbid")
+    model_config = SettingsConfigDict(env_prefix="BLN_SEARCH_", env_ignore_empty=True, frozen=True, extra="forbid")
 
-    home: Path = Field(
+    home: SettingPath = Field(
         default_factory=lambda: user_data_path("bln-search"),
         description="folder of database and checkpoints",
     )
-    data: Path | None = Field(default=None, description="folder of data sets; by default HOME/data")
-    cache: Path = Field(
+    data: SettingPath | None = Field(default=None, description="folder of data sets; by default HOME/data")
+    cache: SettingPath = Field(
         default_factory=lambda: user_cache_path("bln-search"), description="folder of decoded data sets"
     )
-    checkpoints: str | None = Field(
+    checkpoints: Annotated[str, AfterValidator(_clean_location)] | None = Field(
         default=None, description="folder or URL (s3://bucket/folder) of trained networks; by default HOME/checkpoints"
     )
-    database: str | None = Field(default=None, description="database URL; by default SQLite in HOME")
-    database_password_file: Path | None = Field(
+    database: SettingLine | None = Field(default=None, description="database URL; by default SQLite in HOME")
+    database_password_file: SettingPath | None = Field(
         default=None, description="file that holds the password of the database's user, for a URL without one"
     )
-    device: str = Field(
+    device: SettingLine = Field(
         default="auto", description="cpu, cuda (all GPUs), GPUs by index or UUID (cuda:1, cuda:0,2), or auto"
     )
     trials_per_gpu: int = Field(default=1, ge=1, le=64, description="number of parallel trials on each GPU")
@@ -76,9 +102,11 @@ class Settings(BaseSettings):
         "attempt has failed; off for no limit",
     )
 
-    server: str | None = Field(default=None, description="service that the commands use instead of the database")
-    token: SecretStr | None = Field(default=None, description="access token; by default the one in HOME/token")
-    studies: Path | None = Field(
+    server: SettingLine | None = Field(
+        default=None, description="service that the commands use instead of the database"
+    )
+    token: SettingToken | None = Field(default=None, description="access token; by default the one in HOME/token")
+    studies: SettingPath | None = Field(
         default=None,
         description="folder of study files that the web pages offer; by default ./studies",
     )
@@ -129,7 +157,7 @@ class Settings(BaseSettings):
     log_format: Literal["plain", "json"] = Field(
         default="plain", description="log format of the service and its workers"
     )
-    log_file: Path | None = Field(
+    log_file: SettingPath | None = Field(
         default=None, description="log file of the service, besides standard error; workers write NAME.worker.EXT"
     )
     log_file_bytes: int = Field(default=10_000_000, ge=1000, description="size in bytes at which a log file is rotated")
@@ -163,8 +191,8 @@ class Settings(BaseSettings):
     @property
     def database_url(self) -> str:
         """The database URL. Raises SpecError if the password file cannot be used."""
-        url = self.database or f"sqlite:///{self.home / 'ledger.sqlite3'}"
-        return url if self.database_password_file is None else _insert_password(url, self.database_password_file)
+        url = self.database or make_sqlite_url(self.home / "ledger.sqlite3")
+        return url if self.database_password_file is None else insert_password(url, self.database_password_file)
 
     @property
     def token_file(self) -> Path:
@@ -194,61 +222,12 @@ class Settings(BaseSettings):
     @property
     def output_folders(self) -> list[Path]:
         """The folders of this machine that results are written to: home, checkpoints and an SQLite database."""
-        store, url = self.checkpoint_store, self.database or ""
+        store, file = self.checkpoint_store, None if self.database is None else find_sqlite_file(self.database)
         checkpoints = [store.path] if isinstance(store, FolderStore) else []
-        database = [Path(url.removeprefix("sqlite:///")).parent] if url.startswith("sqlite:///") else []
+        database = [] if file is None else [file.parent]
         return [self.home, *checkpoints, *database]
 
-
-def _insert_password(url: str, file: Path) -> str:
-    """Put the password of the file into the URL, unless the URL has a password or no user."""
-    try:
-        parsed = make_url(url)
-    except (ArgumentError, ValueError):
-        return url  # opening the database reports the error
-    if parsed.username is None or parsed.password is not None:
-        return url
-    source = "BLN_SEARCH_DATABASE_PASSWORD_FILE"
-    try:
-        password = file.read_text(encoding="utf-8").rstrip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(source, [f"{file} cannot be read: {error}"]) from None
-    if not password:
-        raise SpecError(source, [f"{file} is empty: write the password into it"])
-    return parsed.set(password=password).render_as_string(hide_password=False)
-
-
-def load_settings() -> Settings:
-    """The settings from environment and file. Raises SpecError with every invalid setting."""
-    path = os.environ.get("BLN_SEARCH_SETTINGS")
-    if path and not Path(path).is_file():
-        raise SpecError("environment", [f"BLN_SEARCH_SETTINGS: there is no file {path}"])
-    try:
-        return Settings()
-    except (tomllib.TOMLDecodeError, OSError, UnicodeDecodeError) as error:
-        raise SpecError(str(settings_file()), [f"this cannot be read as TOML: {error}"]) from None
-    except SettingsError as error:
-        raise SpecError("environment", [f"{error}: write a list as JSON"]) from None
-    except ValidationError as error:
-        raise _invalid_settings(error) from None
-
-
-def _invalid_settings(error: ValidationError) -> SpecError:
-    """Every invalid setting with its source, without the values of settings that are or may be secret."""
-    environment_names = {name.upper() for name in os.environ}
-    problems: dict[bool, list[str]] = {True: [], False: []}
-    for details in error.errors():
-        key = str(details["loc"][0])
-        variable = f"BLN_SEARCH_{key.upper()}"
-        in_environment = variable in environment_names
-        problems[in_environment].append(f"{variable if in_environment else key}: {_problem_text(key, details)}")
-    sources = (("environment", True), (str(settings_file()), False))
-    invalid_sources = [source for source, in_environment in sources if problems[in_environment]]
-    return SpecError(" and ".join(invalid_sources), problems[True] + problems[False])
-
-
-def _problem_text(key: str, details: ErrorDetails) -> str:
-    if details["type"] == "extra_forbidden":
-        similar = get_close_matches(key, Settings.model_fields, n=1)
-        return "there is no such setting" + (f"; did you mean {similar[0]}?" if similar else "")
-    return details["msg"] if key in SECRETS else f"{details['msg']}, not {details['input']!r}"
+    def __repr_args__(self) -> Iterable[tuple[str | None, Any]]:
+        """The settings without passwords."""
+        for name, value in super().__repr_args__():
+            yield name, redact_secrets(value) if isinstance(value, str) else value

@@ -1,0 +1,63 @@
+"""Access tokens as people paste them, and texts that may repeat a secret."""
+
+from __future__ import annotations
+
+import re
+import string
+
+_SURROUNDING = string.whitespace + "\x85\xa0\u200b\u2028\u2029\ufeff"
+"""What files, variables and copied text add before and after a secret; \\ufeff is the byte order mark."""
+
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
+"""A bearer token (RFC 6750)."""
+
+_CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""Line breaks, other control characters, and bytes that are not UTF-8."""
+
+_SECRET_PARTS = (
+    (re.compile(r"(://[^\s:@/]*):\S*@"), r"\1:***@"),
+    (re.compile(r"(https?://)[^\s:@/]+@", re.IGNORECASE), r"\1***@"),
+    (re.compile(r"([?&;][^\s=&;]*(?:password|passwd|secret|token|key)[^\s=&;]*=)[^\s&;#]+", re.IGNORECASE), r"\1***"),
+    (re.compile(r"\b(bearer|basic) +[^\s'\"]+", re.IGNORECASE), r"\1 ***"),
+    (re.compile(r"\bbln_[A-Za-z0-9_%-]{16,}"), "bln_(secret)"),
+)
+"""What looks like a secret in a text: the user part of a URL, its query, an Authorization header, an access token."""
+
+
+def clean_token(text: str) -> str:
+    """Return an access token without the white space around it.
+
+    Raises:
+        ValueError: It is empty, or contains a character that no token has. The message does not show the token.
+    """
+    token = text.strip(_SURROUNDING)
+    if not token:
+        raise ValueError("is empty")
+    if _TOKEN.fullmatch(token) is None:
+        raise ValueError(
+            "contains a character that no access token has, such as a space, a line break or a quotation mark: "
+            "write the token alone"
+        )
+    return token
+
+
+def clean_line(text: str) -> str:
+    """Return a text without the white space around it. Raises ValueError if it is empty or has a control character."""
+    line = text.strip(_SURROUNDING)
+    if not line:
+        raise ValueError("is empty")
+    check_no_control_characters(line)
+    return line
+
+
+def check_no_control_characters(text: str) -> None:
+    """Raise ValueError if the text has a line break, another control character, or bytes that are not UTF-8."""
+    if _CONTROL_CHARACTER.search(text):
+        raise ValueError("contains a line break, another control character, or bytes that are not UTF-8")
+
+
+def redact_secrets(text: str) -> str:
+    """Return a text with `***` in the place of everything that looks like a password or an access token."""
+    for pattern, replacement in _SECRET_PARTS:
+        text = pattern.sub(replacement, text)
+    return text

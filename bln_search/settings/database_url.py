@@ -1,0 +1,54 @@
+"""The database URL of the settings: its password, and the file of an SQLite database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from bln_search.core.credentials import check_no_control_characters
+from bln_search.core.errors import SpecError
+
+
+def insert_password(url: str, file: Path) -> str:
+    """Put the password of the file into the URL, unless the URL has a password or no user.
+
+    The byte order mark and the line breaks around the password are removed. Spaces are kept: the image of Postgres
+    reads the same file and keeps them.
+
+    Raises:
+        SpecError: The file cannot be used.
+    """
+    parsed = _parse_url(url)
+    if parsed is None or parsed.username is None or parsed.password is not None:
+        return url
+    source = "BLN_SEARCH_DATABASE_PASSWORD_FILE"
+    try:
+        password = file.read_text(encoding="utf-8-sig").strip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"  # never the bytes of a password
+        raise SpecError(source, [f"{file} cannot be read: {reason}"]) from None
+    if not password.strip():
+        raise SpecError(source, [f"{file} is empty: write the password into it"])
+    try:
+        check_no_control_characters(password)
+    except ValueError as error:
+        raise SpecError(source, [f"{file} {error}: write the password alone into it"]) from None
+    return parsed.set(password=password).render_as_string(hide_password=False)
+
+
+def find_sqlite_file(url: str) -> Path | None:
+    """Return the file of an SQLite database; None for another database, or one in memory."""
+    parsed = _parse_url(url)
+    if parsed is None or parsed.get_backend_name() != "sqlite" or parsed.database in (None, "", ":memory:"):
+        return None
+    return Path(str(parsed.database)).expanduser()
+
+
+def _parse_url(url: str) -> URL | None:
+    """Return the parts of a database URL; None for another text: opening the database reports it."""
+    try:
+        return make_url(url)
+    except (ArgumentError, ValueError):
+        return None

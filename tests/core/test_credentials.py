@@ -1,0 +1,50 @@
+"""Tokens as people paste them, and texts from which secrets are removed."""
+
+from __future__ import annotations
+
+import pytest
+
+from bln_search.core.credentials import clean_token, redact_secrets
+
+TOKEN = "bln_AbCdEf-0123456789_xyzABC"
+
+
+@pytest.mark.parametrize(
+    "around", ["{}\n", "{}\r\n", "\t{} ", "\ufeff{}", "{}\x0b", "\xa0{}\u200b", "\u2028{}\x85", "  {}  \n\n"]
+)
+def test_white_space_around_a_token_is_removed(around):
+    assert clean_token(around.format(TOKEN)) == TOKEN
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n", f"{TOKEN}\n{TOKEN}", f'"{TOKEN}"', f"'{TOKEN}'", f"Bearer {TOKEN}", f"{TOKEN}é", f"{TOKEN}\x00x"]
+)
+def test_another_character_is_refused_without_showing_the_token(text):
+    with pytest.raises(ValueError, match=r"empty|character") as error:
+        clean_token(text)
+    assert TOKEN not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "postgresql+psycopg://ada:hush@host/name cannot be used",
+        "http://ada:hu/sh@host:3128 and http://bob:hush@other",
+        "https://hush@host/x",
+        "postgresql+psycopg://host/name?user=ada&password=hush&sslmode=off",
+        "s3://bucket/x?secret_key=hush",
+        "Illegal header value b'Bearer hush'",
+        "authorization: Basic hush",
+        "got bln_hushhushhushhushhush of ada",
+    ],
+)
+def test_secrets_are_removed_from_a_text(text):
+    assert "hush" not in redact_secrets(text)
+    assert "hu/sh" not in redact_secrets(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["sqlite:////srv/a/ledger.sqlite3", "http://127.0.0.1:8000 cannot be reached", "bln_search is a package"]
+)
+def test_a_text_without_a_secret_is_unchanged(text):
+    assert redact_secrets(text) == text
