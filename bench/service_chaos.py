@@ -207,6 +207,7 @@ def _read_leaderboards(processes: ServiceProcesses, secret: str, study_ids: list
                     raise ServiceError(f"study {study_id} is {state}: {client.study(study_id)}")
                 processes.revive()
                 time.sleep(0.5)
+            client.analysis(study_id, wait=_PATIENCE)  # CSV has its groups
             rows = list(client.evaluations(study_id))
             names = ("trial_id", "configuration", "estimate", "batch_size", "split")
             distinct = {tuple(row[name] for name in names) for row in rows}

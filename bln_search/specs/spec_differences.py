@@ -40,11 +40,11 @@ def list_key_differences(specs: Sequence[StudySpec]) -> list[KeyDifference]:
 
 
 def _flatten_study_spec(spec: StudySpec, arms: set[str]) -> dict[str, str]:
-    content = spec.model_dump(mode="json", exclude={*_DESCRIPTIVE, "arms"})
+    content = spec.model_dump(mode="json", exclude=set(_DESCRIPTIVE))
     flattened = {"arms": ", ".join(arm.label for arm in spec.arms)}
-    for arm in spec.arms:
+    for arm, section in zip(spec.arms, content.pop("arms"), strict=True):
         if arm.label in arms:
-            flattened |= _flatten_section(arm.model_dump(mode="json"), f"arms.{arm.label}.")
+            flattened |= _flatten_section(section, f"arms.{arm.label}.")
     return flattened | _flatten_section(content)
 
 

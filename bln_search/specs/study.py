@@ -37,6 +37,14 @@ from bln_search.specs.spec_section import (
     require_unique,
 )
 
+_SUBMITTED_KEYS = {
+    "data": ("name",),
+    "model": ("name",),
+    "arms": ("method", "name"),
+    "evaluation": ("per_slot", "batch_sizes"),
+}
+"""Keys of the sections that a study of submitted results has."""
+
 
 class StudySpec(SpecSection):
     """A study file.
@@ -117,9 +125,9 @@ class StudySpec(SpecSection):
         """Of a study with external results, leave out everything that was not submitted, such as training."""
         values = drop_defaults_of_later_keys(self, serialize(self))
         if self.external is not None:
-            values["data"], values["model"] = {"name": self.data.name}, {"name": self.model.name}
-            values["arms"] = [{"method": arm["method"], "name": arm["name"]} for arm in values["arms"]]
-            values["evaluation"] = {name: values["evaluation"][name] for name in ("per_slot", "batch_sizes")}
+            for key, names in _SUBMITTED_KEYS.items():
+                if key in values:  # a caller may exclude any of them
+                    values[key] = _select_keys(values[key], names)
             values.pop("training", None)
         return values
 
@@ -315,6 +323,13 @@ class StudySpec(SpecSection):
     @property
     def _varies_epochs(self) -> bool:
         return bool({"training", "training.epochs"} & set(self.space or {}))
+
+
+def _select_keys(section: Any, names: tuple[str, ...]) -> Any:
+    """Return a section, or each section of a list, with these keys only."""
+    if isinstance(section, list):
+        return [_select_keys(member, names) for member in section]
+    return {name: section[name] for name in names if name in section}
 
 
 def _check_space_key(key: str) -> None:

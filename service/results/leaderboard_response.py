@@ -9,7 +9,7 @@ from typing import Any
 from bln_search.core.version import VERSION
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import leaderboard_csv
+from bln_search.reports.export import ComparisonFieldsByRow, leaderboard_csv
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from service.results.equal_rows import DistinctRows
 
@@ -44,13 +44,13 @@ def encode_leaderboard_as_text(
         rows: The rows to write.
         output: `csv`, `latex` or `markdown`.
         collapse: Whether rows may stand for several mini-batch sizes.
-        analysis: Gives LaTeX and Markdown their groups and the mark of the recommended row.
+        analysis: Gives each format its groups and the recommended row; None for a study that is not analyzed.
     """
     shown = Leaderboard(board.ranked_on, tuple(rows.rows))
     sizes = rows.batch_sizes if collapse else None
     match output:
         case "csv":
-            text = leaderboard_csv(shown, sizes=sizes)
+            text = leaderboard_csv(shown, ComparisonFieldsByRow(analysis), sizes)
         case "latex":
             text = leaderboard_latex(shown, analysis=analysis, sizes=sizes)
         case _:

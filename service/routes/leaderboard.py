@@ -39,7 +39,7 @@ from service.schemas.results import LeaderboardPage
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
-_ANALYZED = ("latex", "markdown")
+_ANALYZED = ("csv", "latex", "markdown")
 """Formats with the groups of the analysis."""
 
 

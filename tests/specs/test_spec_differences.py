@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bln_search.specs import parse_study
 from bln_search.specs.spec_differences import list_key_differences
+from tests.support.external_results import make_results
 
 STUDY = """
 name: NAME
@@ -43,3 +44,13 @@ def test_arms_differ_by_label_and_by_the_keys_of_common_ones():
 def test_a_key_that_one_study_lacks_has_no_value_there():
     plain, other = made("first"), made("second", rate="0.1, momentum: 0.9, optimizer: sgd")
     assert differences(plain, other)["training.momentum"] == (None, "0.9")
+
+
+def test_submitted_results_differ_in_the_sections_that_they_have():
+    one, two = (make_results(networks=number).make_study_spec("0" * 64) for number in (1, 2))
+    assert "seeds" in differences(one, two)
+    trained = made("first", arms="[{method: bln, name: network, momentum: 0.5}]")
+    found = differences(trained, one)
+    assert found["training.epochs"] == ("3", None)
+    assert found["arms.network.momentum"] == ("0.5", None)
+    assert differences(one, trained)["arms.network.momentum"] == (None, "0.5")
