@@ -43,9 +43,9 @@ class Client:
     """
 
     def __init__(self, server: str, token: str | None = None, *, timeout: float = 30.0, patience: float = 5.0) -> None:
-        self.server = server.rstrip("/")
+        self._session = ServiceHttpSession(server, token, timeout=timeout, patience=patience)
+        self.server = self._session.server
         self.patience = patience
-        self._session = ServiceHttpSession(self.server, token, timeout=timeout, patience=patience)
         self.exports = NetworkExportsClient(self._session)
         self.share_links = ShareLinksClient(self._session)
 

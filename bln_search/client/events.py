@@ -39,9 +39,11 @@ def iter_events_live(session: ServiceHttpSession, study_id: int, after: int) -> 
                         return
                     after = event["number"]
                     yield event
-        except (httpx.TransportError, ServiceError) as error:
+        except (httpx.RequestError, ServiceError) as error:
             is_temporary = not isinstance(error, ServiceError) or error.status in (429, 503)
             lost_since = lost_since or time.monotonic()
             if not is_temporary or time.monotonic() - lost_since > session.patience:
                 raise error if isinstance(error, ServiceError) else session.make_unreachable_error(error) from None
+        except (ValueError, KeyError, TypeError):
+            raise ServiceError(f"{session.server} sent an invalid event: is it a bln-search service?") from None
         time.sleep(0.2)

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
+from bln_search.client.connection import ServiceConnection
 from bln_search.client.errors import ServiceError
-from bln_search.core.version import VERSION
+from bln_search.core.credentials import redact_secrets
 
 _CONNECTION_LOST = (httpx.ConnectError, httpx.ReadError, httpx.RemoteProtocolError, httpx.WriteError)
 PAGE_SIZE = 200
@@ -30,15 +32,15 @@ class ServiceHttpSession:
     """
 
     def __init__(self, server: str, token: str | None, *, timeout: float, patience: float) -> None:
-        self.server = server
         self.patience = patience
-        headers = {"User-Agent": f"bln-search/{VERSION}"}
-        if token is not None:
-            headers["Authorization"] = f"Bearer {token}"
-        try:
-            self._http = httpx.Client(base_url=server, headers=headers, timeout=timeout)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol, UnicodeEncodeError) as error:
-            raise ServiceError(f"{server!r} or the token for it cannot be used: {error}") from None
+        self._token = token
+        self._connection = ServiceConnection(server, token, timeout=timeout)
+        self._http = self._connection.http
+
+    @property
+    def server(self) -> str:
+        """Address of the service, without a password."""
+        return self._connection.address
 
     def close(self) -> None:
         """Close the connection."""
@@ -55,7 +57,7 @@ class ServiceHttpSession:
         ) as response:
             if response.status_code != httpx.codes.OK:
                 response.read()
-                raise _make_service_error(response)
+                raise self._make_service_error(response)
             yield response.iter_lines()
 
     def iter_items_of_all_pages(self, path: str, filters: dict[str, Any] | None) -> Iterator[dict[str, Any]]:
@@ -64,8 +66,10 @@ class ServiceHttpSession:
         while True:
             params = {} if filters is None else {**filters, "limit": PAGE_SIZE, "cursor": cursor}
             page = self.request_json("GET", path, params=params)
+            if not isinstance(page.get("items"), list):
+                raise ServiceError(f"{self.server} did not answer with a list: is it a bln-search service?")
             yield from page["items"]
-            cursor = page["next_cursor"]
+            cursor = page.get("next_cursor")
             if cursor is None:
                 return
 
@@ -77,10 +81,10 @@ class ServiceHttpSession:
                 with self._http.stream("GET", f"/api/v1{path}") as response, target.open("wb") as file:
                     if not response.is_success:
                         response.read()
-                        raise _make_service_error(response)
+                        raise self._make_service_error(response)
                     for chunk in response.iter_bytes():
                         file.write(chunk)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 if not isinstance(error, _CONNECTION_LOST) or time.monotonic() > deadline:
                     raise self.make_unreachable_error(error) from None
                 time.sleep(_FIRST_DELAY)
@@ -91,9 +95,11 @@ class ServiceHttpSession:
         """Send a request and return the JSON object of the response."""
         response = self.request_with_retries(method, path, **options)
         try:
-            document: dict[str, Any] = response.json()
+            document = response.json()
         except ValueError:
-            raise ServiceError(f"{self.server} did not answer with JSON: is it a bln-search service?") from None
+            document = None
+        if not isinstance(document, dict):
+            raise ServiceError(f"{self.server} did not answer with JSON: is it a bln-search service?")
         return document
 
     def request_with_retries(self, method: str, path: str, **options: Any) -> httpx.Response:
@@ -107,7 +113,7 @@ class ServiceHttpSession:
         while True:
             try:
                 response = self._http.request(method, f"/api/v1{path}", **options)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 can_repeat = isinstance(error, httpx.ConnectError) or (
                     is_idempotent and isinstance(error, _CONNECTION_LOST)
                 )
@@ -130,30 +136,41 @@ class ServiceHttpSession:
             )
             if response.is_success or was_deleted_before:
                 return response
-            raise _make_service_error(response)
+            raise self._make_service_error(response)
 
     def make_unreachable_error(self, error: Exception) -> ServiceError:
         """Return the error of a service that cannot be reached."""
-        reason = str(error) or type(error).__name__
-        if not self.server.startswith(("http://", "https://")):
-            return ServiceError(f"{self.server!r} is not the address of a service: it starts with http:// or https://")
-        return ServiceError(
-            f"{self.server} cannot be reached ({reason}): start it with `bln-search serve`, or give --server"
-        )
+        return self._connection.make_unreachable_error(error)
 
+    def _make_service_error(self, response: httpx.Response) -> ServiceError:
+        """Return the problem document of a response as an error."""
+        status = response.status_code
+        if status == httpx.codes.PROXY_AUTHENTICATION_REQUIRED:
+            return self._connection.make_proxy_authentication_error()
+        try:
+            problem = response.json()
+            lines = [str(problem["detail"])]
+            lines += [f"{error['pointer']}: {error['detail']}" for error in problem["errors"][1:]]
+        except (ValueError, KeyError, TypeError):
+            return ServiceError(self._describe_foreign_response(response), status)
+        if status == httpx.codes.UNAUTHORIZED or (status == httpx.codes.NOT_FOUND and self._connection.has_path):
+            lines[0] = f"{self.server}: {lines[0]}"
+        if status == httpx.codes.UNAUTHORIZED:
+            lines.append("give a token with --token or BLN_SEARCH_TOKEN; `bln-search token create` makes one")
+        return ServiceError(self._redact_token("; ".join(lines)), status, problem, parse_retry_after(response))
 
-def _make_service_error(response: httpx.Response) -> ServiceError:
-    """Return the problem document of a response as an error."""
-    try:
-        problem = response.json()
-        lines = [str(problem["detail"])]
-        lines += [f"{error['pointer']}: {error['detail']}" for error in problem["errors"][1:]]
-    except (ValueError, KeyError, TypeError):
-        return ServiceError(f"the service answered {response.status_code}: {response.text[:200]}", response.status_code)
-    if response.status_code == httpx.codes.UNAUTHORIZED:
-        lines[0] = f"{response.url.copy_with(raw_path=b'/')}: {lines[0]}"
-        lines.append("give a token with --token or BLN_SEARCH_TOKEN; `bln-search token create` makes one")
-    return ServiceError("; ".join(lines), response.status_code, problem, parse_retry_after(response))
+    def _describe_foreign_response(self, response: httpx.Response) -> str:
+        """Return what is wrong with a response without a problem document. Its text is not repeated."""
+        if response.is_redirect:
+            target = urlsplit(response.headers.get("location", ""))
+            address = self._redact_token(f"{target.scheme}://{target.hostname}") if target.hostname else "another page"
+            return f"{self.server} redirects to {address}: give the address of the service itself with --server"
+        answer = f"{response.status_code} {httpx.codes.get_reason_phrase(response.status_code)}".strip()
+        return f"{self.server} answered {answer}, not as a bln-search service does: check the address and its proxies"
+
+    def _redact_token(self, text: str) -> str:
+        """Return a text of the service without the token, in case that it repeats the request."""
+        return redact_secrets(text if self._token is None else text.replace(self._token.strip(), "***"))
 
 
 def parse_retry_after(response: httpx.Response) -> float | None:

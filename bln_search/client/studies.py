@@ -10,7 +10,6 @@ from typing import Any, Protocol
 from bln_search.client.errors import ServiceError
 from bln_search.client.http_session import ServiceHttpSession
 from bln_search.core.names import ambiguous_study_name_message
-from bln_search.core.urls import redact_password
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.study import StudySpec
 
@@ -63,7 +62,7 @@ def get_study_by_number_or_name(session: ServiceHttpSession, study: int | str) -
     if not newest:
         raise ServiceError(
             f"there is no study {name!r} at {session.server} that you may see: `bln-search list --server "
-            f"{redact_password(session.server)}` prints the existing ones",
+            f"{session.server}` prints the existing ones",
             HTTPStatus.NOT_FOUND,
         )
     account = session.request_json("GET", "/session")["account"]

@@ -17,7 +17,7 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _SECRET_PARTS = (
     (re.compile(r"(://[^\s:@/]*):\S*@"), r"\1:***@"),
     (re.compile(r"(https?://)[^\s:@/]+@", re.IGNORECASE), r"\1***@"),
-    (re.compile(r"([?&;][^\s=&;]*(?:password|passwd|secret|token|key)[^\s=&;]*=)[^\s&;#]+", re.IGNORECASE), r"\1***"),
+    (re.compile(r"([?&;#][^\s=&;]*(?:password|passwd|secret|token|key)[^\s=&;]*=)[^\s&;#]+", re.IGNORECASE), r"\1***"),
     (re.compile(r"\b(bearer|basic) +[^\s'\"]+", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"\bbln_[A-Za-z0-9_%-]{16,}"), "bln_(secret)"),
 )

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import typer
 
 from bln_search.cli.sources.base import StudySource
 from bln_search.cli.sources.database import LedgerSource
 from bln_search.cli.sources.service import ServiceSource
-from bln_search.core.errors import MissingPackageError, UnknownStudyError
-from bln_search.core.urls import redact_password
+from bln_search.core.credentials import clean_token
+from bln_search.core.errors import MissingPackageError, SpecError, UnknownStudyError
+from bln_search.core.urls import parse_service_address, redact_password
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
@@ -94,6 +95,26 @@ def open_service_client(server: str | None, token: str | None, settings: Setting
         raise MissingPackageError(error.name, "client") from None
     secret = token or (settings.token.get_secret_value() if settings.token else None)
     address = server or settings.server or DEFAULT_SERVER
-    if secret is None and settings.token_file.is_file() and urlsplit(address).hostname in _LOOPBACK:
-        secret = settings.token_file.read_text(encoding="utf-8").strip()  # never sent to another machine
+    if secret is None and _is_on_this_machine(address):  # a token file is never sent to another machine
+        secret = _read_token_file(settings.token_file)
     return Client(address, secret)
+
+
+def _is_on_this_machine(address: str) -> bool:
+    try:
+        return parse_service_address(address).hostname in _LOOPBACK
+    except ValueError:
+        return False  # the client reports it
+
+
+def _read_token_file(file: Path) -> str | None:
+    """Return the token that `serve` stored; None without a file. Raises SpecError if it cannot be used."""
+    try:
+        return clean_token(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SpecError(str(file), [f"the access token cannot be read: {error.strerror}"]) from None
+    except ValueError as error:
+        reason = "is not text" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise SpecError(str(file), [f"the access token {reason}"]) from None
