@@ -53,6 +53,8 @@ def before_call(context, case, kwargs):
     if case.path.endswith("/tokens/revoke") and isinstance(case.body, dict) and case.body.get("account") == "ada":
         case.body["account"] = "nobody"
 """
+# The number of a study that is there replaces the parameter that should violate the schema: the request is valid.
+EXCLUDED = {"a study that is there": ("--exclude-checks", "negative_data_rejection"), "any number": ()}
 PHASES = "examples,coverage,fuzzing,stateful" if "BLN_SEARCH_EXAMPLES" in os.environ else "fuzzing,stateful"
 
 
@@ -98,7 +100,7 @@ def test_service_conforms_to_its_openapi_description(running, tmp_path, study, s
         [
             *(sys.executable, "-c", program, "--config-file", str(tmp_path / "schemathesis.toml")),
             *("run", f"{service.address}/api/v1/openapi.json"),
-            *("--header", f"Authorization: Bearer {secret}", "--checks", "all"),
+            *("--header", f"Authorization: Bearer {secret}", "--checks", "all", *EXCLUDED[study]),
             *("--max-examples", examples, "--seed", seed, "--phases", PHASES, "--no-color"),
         ],
         capture_output=True,
