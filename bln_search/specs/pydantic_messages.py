@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
 from pydantic_core import ErrorDetails
 
@@ -54,12 +55,22 @@ def translate_pydantic_error(details: ErrorDetails) -> str:
 
 
 def short_repr(value: object) -> str:
-    """The repr of a value, at most 60 characters."""
+    """The repr of a value, at most 60 characters; what lies beyond is not formatted."""
     try:
-        text = repr(value)
+        text = repr(_shorten(value))
     except ValueError:
         return "a number with thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _shorten(value: object) -> object:
+    if isinstance(value, str | bytes):
+        return value[:60]
+    if isinstance(value, list | tuple):
+        return type(value)(_shorten(member) for member in value[:20])
+    if isinstance(value, dict):
+        return {_shorten(key): _shorten(member) for key, member in islice(value.items(), 20)}
+    return value
 
 
 def _to_int(value: object) -> object:

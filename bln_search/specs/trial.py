@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
@@ -141,20 +142,20 @@ def list_planned_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
             [f"the space has {num_grid_points(study.space)} points, more than {LARGEST_GRID:,}: choose a sampler"],
         )
     points: list[Point | None] = [None] if study.space is None else list(iter_grid_points(study.space))
-    trials = [
-        trial.model_copy(update={"seed": seed})
-        for resolved in (
-            [make_search_or_full_trial_spec(study, arm, point, study.seeds_per_point[0]) for arm in study.arms]
-            for point in points
-        )
-        for seed in study.seeds_per_point
-        for trial in resolved
+    resolved = [
+        [make_search_or_full_trial_spec(study, arm, point, study.seeds_per_point[0]) for arm in study.arms]
+        for point in points
     ]
-    if len({trial.key for trial in trials}) < len(trials):
+    if len({trial.key for trials in resolved for trial in trials}) < len(points) * len(study.arms):
         raise SpecError(
             f"study {study.name}", ["two points of the space resolve to the same trial: write each value once"]
         )
-    return tuple(trials)
+    return tuple(
+        trial.model_copy(update={"seed": seed})
+        for trials in resolved
+        for seed in study.seeds_per_point
+        for trial in trials
+    )
 
 
 def count_planned_trials(study: StudySpec) -> int:
@@ -191,22 +192,20 @@ def make_search_or_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point 
 
 def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
     """The full training of an arm at a point of the space. Raises SpecError if the arm cannot take the point."""
-    sections: dict[str, Any] = {
-        "arm": arm.model_dump(mode="json"),
-        "training": study.training.model_dump(mode="json"),
-        "model": study.model.model_dump(mode="json"),
-    }
+    sections: dict[str, SpecSection] = {"arm": arm, "training": study.training, "model": study.model}
+    changed = {name: sections[name].model_dump(mode="json") for name in {key.partition(".")[0] for key in point or {}}}
     try:
         for key, value in (point or {}).items():
-            _set_value_at_path(sections, key.split("."), value)
+            _set_value_at_path(changed, key.split("."), value)
     except ValueError as error:
         raise SpecError(f"study {study.name}", [f"space: {error}"]) from None
     try:
-        resolved = ArmSpec.model_validate(sections["arm"])
+        resolved = ArmSpec.model_validate(changed["arm"]) if "arm" in changed else arm
         if resolved.label != arm.label:  # the point changes the method of the arm
             resolved = resolved.model_copy(update={"name": arm.label})
         check_checkpoint_selection_configuration(resolved, study.evaluation)
-        model, training = ModelSpec.model_validate(sections["model"]), TrainingSpec.model_validate(sections["training"])
+        model = ModelSpec.model_validate(changed["model"]) if "model" in changed else study.model
+        training = TrainingSpec.model_validate(changed["training"]) if "training" in changed else study.training
         check_initialization(training.initialization, resolved.method, model, training.batch_size)
         check_precision_and_compilation(
             training.precision,
@@ -216,7 +215,7 @@ def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, se
             estimates=resolved.population or study.evaluation.population,
             model_name=model.name,
         )
-        return TrialSpec(
+        return TrialSpec.model_construct(  # every section is validated
             data=study.data,
             task=study.task,
             model=model,
@@ -264,15 +263,40 @@ def make_representative_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
     """
     if study.space is None:
         return tuple(make_full_trial_spec(study, arm, None, study.seeds[0]) for arm in study.arms)
-    count = len(study.arms) * sum(len(dimension.representative_values) for dimension in study.space.values())
+    count = count_representative_trials(study)
     if count > _MAX_BOUNDARY_TRIALS:
         raise SpecError(
             f"study {study.name}", [f"the space has {count} values over all arms: give at most {_MAX_BOUNDARY_TRIALS}"]
         )
+    return _make_boundary_trial_specs(_StudyByContent(study))
+
+
+def count_representative_trials(study: StudySpec) -> int:
+    """The number of trials of `make_representative_trial_specs`."""
+    dimensions = () if study.space is None else study.space.values()
+    return len(study.arms) * (sum(len(dimension.representative_values) for dimension in dimensions) or 1)
+
+
+class _StudyByContent:
+    """A study that equals others with the same content."""
+
+    def __init__(self, study: StudySpec) -> None:
+        self.study, self._digest = study, study.digest
+
+    def __hash__(self) -> int:
+        return hash(self._digest)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _StudyByContent) and self._digest == other._digest
+
+
+@lru_cache(maxsize=4)  # several checks of one study need them
+def _make_boundary_trial_specs(content: _StudyByContent) -> tuple[TrialSpec, ...]:
+    study = content.study
     return tuple(
         make_full_trial_spec(study, arm, _boundary_point(study, key, value), study.seeds[0])
         for arm in study.arms
-        for key, dimension in study.space.items()
+        for key, dimension in (study.space or {}).items()
         for value in dimension.representative_values
     )
 
