@@ -12,8 +12,12 @@ from bln_search.specs.problems import (
 )
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_size import StudySize, compute_study_size
-from bln_search.specs.trial import count_planned_trials
+from bln_search.specs.trial import count_planned_trials, count_representative_trials
+from service.http.heavy_work import HEAVY_WORK
 from service.http.problems import ProblemException, make_invalid_body_problem
+
+_QUICK_TRIALS = 100
+"""Trials whose plan is computed without delaying other requests noticeably."""
 
 _TRIALS = "arms, points and seeds make trials:"
 
@@ -22,8 +26,15 @@ def check_limits_and_compute_study_size(study: StudySpec, settings: Settings) ->
     """Return the plan of a study that the service accepts.
 
     Raises:
-        ProblemException: 422 with every reason why the service rejects the study.
+        ProblemException: 422 with every reason why the service rejects the study; 503 for a large study if others wait.
     """
+    if count_representative_trials(study) + count_planned_trials(study) <= _QUICK_TRIALS:
+        return _check_and_compute_study_size(study, settings)
+    with HEAVY_WORK.wait_for_turn():
+        return _check_and_compute_study_size(study, settings)
+
+
+def _check_and_compute_study_size(study: StudySpec, settings: Settings) -> StudySize:
     problems = find_data_and_model_problems(study)
     if not problems and count_planned_trials(study) <= settings.most_trials:
         problems = find_space_problems(study) or find_oversized_batch_problems(study)

@@ -9,14 +9,13 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
-from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import Headers
+from pydantic import BaseModel
 
 from bln_search.specs.problems import Problem
 from bln_search.specs.study import StudySpec
-from bln_search.specs.yaml_document import parse_yaml_nodes_and_values
 from service.http.problems import ProblemException, make_invalid_body_problem
-from service.security import check_request_token
+from service.request_body import LARGE_BODY, parse_request_body
+from service.security import authenticate_account, check_request_token
 
 JSON = "application/json"
 YAML_TYPES = ("application/yaml", "text/yaml", "application/x-yaml", "text/x-yaml")
@@ -32,10 +31,12 @@ class ApiRoute(APIRoute):
         known_parameters = set(_iter_query_parameter_names(self.dependant))
         body_model = None if self.body_field is None else self.body_field.field_info.annotation
 
+        checks_token = _has_dependency(self.dependant, authenticate_account)
+
         async def handle_checked(request: Request) -> Response:
             _check_query_parameters_known(request, known_parameters)
-            if body_model is not None:
-                request = await _make_request_with_json_body(request, takes_yaml=body_model is StudySpec)
+            if isinstance(body_model, type) and issubclass(body_model, BaseModel):
+                request = await _make_request_with_json_body(request, body_model, checks_token=checks_token)
             return await handle(request)
 
         return handle_checked
@@ -46,6 +47,11 @@ def _iter_query_parameter_names(dependant: Dependant) -> Iterator[str]:
     yield from (parameter.alias for parameter in dependant.query_params)
     for dependency in dependant.dependencies:
         yield from _iter_query_parameter_names(dependency)
+
+
+def _has_dependency(dependant: Dependant, call: Callable[..., Any]) -> bool:
+    """Return whether a route depends on a function."""
+    return dependant.call is call or any(_has_dependency(inner, call) for inner in dependant.dependencies)
 
 
 def _check_query_parameters_known(request: Request, known: set[str]) -> None:
@@ -66,51 +72,27 @@ def _format_parameter_suggestion(name: str, known: set[str]) -> str:
     return f"; known here: {', '.join(sorted(known))}" if known else "; remove it, this path has none"
 
 
-async def _make_request_with_json_body(request: Request, *, takes_yaml: bool) -> Request:
+async def _make_request_with_json_body(request: Request, body_model: type[BaseModel], *, checks_token: bool) -> Request:
     """Return the request with a body that FastAPI reads as JSON.
 
     Raises:
-        ProblemException: 415 for a body of another type; 401 without a valid token, because parsing YAML takes long.
+        ProblemException: 415 for a body of another type; 400 for invalid JSON; 401 for a body that takes long without a
+            valid token; 503 if too many large bodies wait.
         SpecError: The YAML cannot be read.
     """
     body = await request.body()
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if not body or media_type == JSON or (media_type.startswith("application/") and media_type.endswith("+json")):
+    is_json = media_type == JSON or (media_type.startswith("application/") and media_type.endswith("+json"))
+    is_yaml = body_model is StudySpec and media_type in YAML_TYPES
+    if not body:
         return request
-    if takes_yaml and media_type in YAML_TYPES:
-        await check_request_token(request)
-        return _RequestWithParsedBody(request, body, await run_in_threadpool(_parse_yaml_study_body, body))
-    accepted = f"{JSON} or {YAML_TYPES[0]}" if takes_yaml else JSON
+    if is_json or is_yaml:
+        if checks_token and (is_yaml or len(body) > LARGE_BODY):
+            await check_request_token(request)
+        return await parse_request_body(request, body, body_model, is_yaml=is_yaml)
+    accepted = f"{JSON} or {YAML_TYPES[0]}" if body_model is StudySpec else JSON
     raise ProblemException(
         415,
         "media-type",
         f"this path does not read {media_type or 'a body without a type'}: send the header Content-Type: {accepted}",
     )
-
-
-def _parse_yaml_study_body(body: bytes) -> dict[Any, Any]:
-    """Return the values of a study in YAML. Raises SpecError if they cannot be read."""
-    try:
-        text = body.decode()
-    except UnicodeDecodeError as error:
-        raise make_invalid_body_problem(
-            [Problem((), f"the body is not UTF-8 text: {error.reason} at byte {error.start}")]
-        ) from None
-    return parse_yaml_nodes_and_values(text)[1]
-
-
-class _RequestWithParsedBody(Request):
-    """A request whose body has been parsed; FastAPI reads it as JSON."""
-
-    def __init__(self, request: Request, body: bytes, value: object) -> None:
-        headers = Headers({**request.headers, "content-type": JSON})
-        super().__init__({**request.scope, "headers": headers.raw}, request.receive)
-        self._bytes, self._value = body, value
-
-    async def body(self) -> bytes:
-        """Return the bytes of the body."""
-        return self._bytes
-
-    async def json(self) -> Any:
-        """Return the parsed body."""
-        return self._value

@@ -40,6 +40,7 @@ from service.http.problems import (
 )
 from service.http.request_ids import get_request_id
 from service.pages.rendering.error_page import make_error_page_response, requests_html_page
+from service.request_body import RejectedBody
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +97,8 @@ def add_exception_handlers(app: FastAPI) -> None:
 
     async def handle_validation_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
+        if isinstance(error.body, RejectedBody):
+            return make_problem_response(request, error.body.problem)
         return make_problem_response(request, make_invalid_request_problem(error, _find_body_model(request)))
 
     async def handle_http_exception(request: Request, error: Exception) -> Response:

@@ -61,7 +61,7 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
 
 
 def _format_problem_with_line(problem: Problem, root: yaml.Node) -> str:
-    path = "" if problem.names_location else ".".join(str(part) for part in problem.location)
+    path = "" if problem.names_location else problem.path
     return f"line {_line_number_at(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
 
 

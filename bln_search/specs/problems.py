@@ -39,6 +39,12 @@ from bln_search.specs.trial import list_planned_trial_specs, make_representative
 MAX_PROBLEMS = 50
 """Largest number of problems in one report."""
 
+MAX_MESSAGE_LENGTH = 2_000
+"""Characters of a message, which may contain a value of the study."""
+
+MAX_NAME_LENGTH = 200
+"""Characters of a key in a location."""
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -57,7 +63,13 @@ class Problem:
     @property
     def json_pointer(self) -> str:
         """The location as a JSON pointer (RFC 6901)."""
-        return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in self.location)
+        parts = (str(part)[:MAX_NAME_LENGTH] for part in self.location)
+        return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+    @property
+    def path(self) -> str:
+        """The location with points, as in `training.epochs`."""
+        return ".".join(str(part)[:MAX_NAME_LENGTH] for part in self.location)
 
 
 def problems_from_pydantic_errors(
@@ -229,7 +241,9 @@ def _problem_from_pydantic_error(details: ErrorDetails, value: object, schema: t
         message = "this key is missing; add it"
     else:
         message = translate_pydantic_error(details)
-    return Problem(tuple(location), message)
+    return Problem(
+        tuple(location), message if len(message) <= MAX_MESSAGE_LENGTH else message[:MAX_MESSAGE_LENGTH] + "…"
+    )
 
 
 def _is_follow_up_error(details: ErrorDetails) -> bool:

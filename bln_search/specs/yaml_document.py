@@ -9,11 +9,13 @@ from yaml.composer import Composer
 from yaml.events import AliasEvent
 
 from bln_search.core.errors import SpecError
-from bln_search.specs.spec_section import MAX_VALUES
 from bln_search.specs.yaml_scalars import ScalarResolver, construct_scalar
 
 MAX_CHARACTERS = 1_000_000
 """Characters of the longest study."""
+
+_MAX_VALUES = 25_000
+"""Largest number of keys and values of a study; half a second is needed to read them."""
 
 _MAX_DEPTH = 50
 """Largest nesting depth of a study."""
@@ -46,8 +48,8 @@ class _BoundedComposer(Composer, _Parser, ScalarResolver):  # type: ignore[misc]
         if isinstance(event, AliasEvent):
             raise _ContentError("YAML aliases (*name) are not allowed; repeat the values", event.start_mark)
         self._values += 1
-        if self._values > MAX_VALUES:
-            raise _ContentError(f"there are more than {MAX_VALUES:,} keys and values in it: a study needs far fewer")
+        if self._values > _MAX_VALUES:
+            raise _ContentError(f"there are more than {_MAX_VALUES:,} keys and values in it: a study needs far fewer")
         self._depth += 1
         if self._depth > _MAX_DEPTH and not isinstance(event, yaml.ScalarEvent):
             raise _ContentError(
@@ -80,9 +82,9 @@ def _compose_yaml_node(text: str) -> yaml.Node:
     try:
         node: yaml.Node | None = _BoundedComposer(text).get_single_node()
     except yaml.MarkedYAMLError as error:
-        raise _ContentError(
-            f"this is not YAML: {error.problem or error.context}", error.problem_mark or error.context_mark
-        ) from None
+        mark = error.problem_mark or error.context_mark
+        line = min(mark.line + 1, len(text.splitlines())) if mark else 1  # libyaml counts a line after the last one
+        raise _ContentError(f"line {line}: this is not YAML: {error.problem or error.context}") from None
     except (yaml.YAMLError, UnicodeError) as error:
         raise _ContentError(f"this is not YAML: {str(error).splitlines()[0][:200]}") from None
     if node is None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, Response
-from pydantic import BaseModel, ConfigDict, StringConstraints, computed_field
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, computed_field
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
@@ -39,6 +39,10 @@ _LINE_PATTERN = re.compile(r"line (\d+): (.*)", re.DOTALL)
 _DEFAULT_FILE = "quickstart"
 
 
+FieldText = Annotated[str, StringConstraints(max_length=10_000)]
+"""Value of a form field."""
+
+
 class StudyDraft(BaseModel):
     """A study in the editor.
 
@@ -52,7 +56,7 @@ class StudyDraft(BaseModel):
 
     text: Annotated[str, StringConstraints(max_length=50_000)]
     field: str | None = None
-    value: str | list[str] | None = None
+    value: FieldText | Annotated[list[FieldText], Field(max_length=1_000)] | None = None
 
 
 class DraftProblem(BaseModel):
