@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +19,7 @@ from bln_search.data.label_checks import describe_array, find_label_problem
 Inputs = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.floating[Any]] | NDArray[Any]
 """Inputs of the examples of a split. Several inputs of an example are the fields of a structured array (n,)."""
 
+_log = logging.getLogger(__name__)
 Labels = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.floating[Any]]
 
 
@@ -66,6 +68,12 @@ class DataSet:
             problem = problem or find_label_problem(labels, inputs, self.task, len(self.classes))
             if problem is not None:
                 raise DataError(f"the data set {self.name}: {split}_{problem}")
+        if self.task == TaskName.CLASSIFICATION:
+            missing = np.setdiff1d(self.test_labels, self.train_labels)
+            if len(missing):
+                _log.warning(
+                    "%s: no training example has the classes %s of test examples", self.name, missing[:5].tolist()
+                )
 
     @property
     def train_class_indices(self) -> NDArray[np.int64]:
@@ -100,13 +108,29 @@ class DataSet:
 def _find_inputs_problem(inputs: object, training: NDArray[Any]) -> str | None:
     """Return what is wrong with the inputs of one split; None where nothing is."""
     if not isinstance(inputs, np.ndarray) or inputs.dtype.names is None:
-        return _find_array_problem(inputs, np.shape(training)[1:])
+        problem = _find_array_problem(inputs, np.shape(training)[1:])
+        return problem or _find_dtype_problem(inputs, training)
     if inputs.dtype != training.dtype or inputs.ndim != 1 or not len(inputs):
         return f"inputs are {describe_array(inputs)}: (examples,) with the fields of train is required"
     for name in inputs.dtype.names:
         field = inputs[name]
         if field.dtype.kind != "b" and (problem := _find_array_problem(field, field.shape[1:])) is not None:
             return f"inputs, field {name}: {problem}"
+    return None
+
+
+def _find_dtype_problem(inputs: object, training: NDArray[Any]) -> str | None:
+    """Return in which type or range the inputs of a split differ from those of training; None where in none."""
+    if not isinstance(inputs, np.ndarray) or inputs.dtype != training.dtype:
+        return f"inputs are {describe_array(inputs)}, train_inputs {training.dtype}: give both the same type and range"
+    limits = {
+        (array.min() >= 0, array.max() <= 1, array.max() > 128, array.max() <= 255) for array in (inputs, training)
+    }
+    if inputs.dtype.kind == "f" and limits == {(True, True, False, True), (True, False, True, True)}:
+        return (
+            f"inputs go up to {inputs.max():g}, train_inputs up to {training.max():g}: one of them seems to be divided "
+            "by 255: give both the same range"
+        )
     return None
 
 

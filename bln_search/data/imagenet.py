@@ -8,6 +8,7 @@ classes.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,9 +26,11 @@ from bln_search.data.prepared import PreparedData
 from bln_search.data.splits import split_training_and_validation_indices
 from bln_search.specs.sections.data import DataSpec, Standardization
 
+_log = logging.getLogger(__name__)
 NAME = "imagenet"
 _SPLITS = ("train", "val")
-_SUFFIXES = frozenset({".jpeg", ".jpg", ".png"})
+_SUFFIXES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
+_MAX_KINDS = 5
 _NEUTRAL = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
 _CHANNELS = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 """Mean and deviation of the channels of ImageNet's training images, as torchvision's networks use them."""
@@ -71,12 +74,23 @@ class ImageFolders:
         paths: list[str] = []
         labels: list[int] = []
         for label, name in enumerate(folders):
-            files = sorted(path for path in (self.root / split / name).iterdir() if path.suffix.lower() in _SUFFIXES)
+            files = sorted(path for path in (self.root / split / name).iterdir() if _is_image(path))
             if not files:
-                raise DataError(f"{self.root / split / name} has no image (.JPEG, .jpg, .png)")
+                raise DataError(f"{self.root / split / name} has no image ({', '.join(sorted(_SUFFIXES))})")
             paths += [f"{split}/{name}/{path.name}" for path in files]
             labels += [label] * len(files)
         return np.array(paths), np.array(labels, np.int64)
+
+    @cached_property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence for each folder of a class with files or folders that are not read as images."""
+        sentences = []
+        for folder in (self.root / split / name for split in _SPLITS for name in self.classes):
+            names = [path.suffix.lower() or path.name for path in folder.iterdir() if not _is_image(path)]
+            if names:
+                kinds = ", ".join(sorted(set(names))[:_MAX_KINDS])
+                sentences.append(f"{len(names):,} files of {folder} are left out: {kinds}")
+        return tuple(sentences)
 
     @cached_property
     def sha256_of_names_and_sizes(self) -> str:
@@ -98,15 +112,21 @@ class ImageFolders:
         Raises:
             DataError: the folders of the classes differ, or a class has no image.
         """
-        return tuple(
+        found = tuple(
             f"{self.root / split}: {len(self.list_images_and_labels(split)[0]):,} images of "
             f"{len(self.classes):,} classes, not compared with published checksums"
             for split in _SPLITS
         )
+        return (*found, *self.left_out)
 
     def decode(self) -> DataSet:
         """Raise DataError: the images are decoded one mini-batch at a time."""
         raise DataError(f"{NAME} is decoded one mini-batch at a time, which this cannot use")
+
+
+def _is_image(path: Path) -> bool:
+    """Return whether a file is read; hidden files are copies of other programs."""
+    return path.suffix.lower() in _SUFFIXES and not path.name.startswith(".") and path.is_file()
 
 
 def get_image_folders(folders: Sequence[Path]) -> ImageFolders:
@@ -136,6 +156,8 @@ def prepare_image_folders(images: ImageFolders, spec: DataSpec, device: torch.de
     mean, deviation = _CHANNELS if spec.standardization is Standardization.CHANNEL else _NEUTRAL
     train_paths, train_labels = images.list_images_and_labels("train")
     test_paths, test_labels = images.list_images_and_labels("val")
+    for sentence in images.left_out:
+        _log.warning("%s", sentence)
     training, validation = split_training_and_validation_indices(train_labels, spec)
 
     def examples(paths: NDArray[np.str_], labels: NDArray[np.int64]) -> tuple[LazyImages, torch.Tensor]:
@@ -151,4 +173,5 @@ def prepare_image_folders(images: ImageFolders, spec: DataSpec, device: torch.de
         (3, SIZE, SIZE),
         len(images.classes),
         images.sha256_of_names_and_sizes,
+        remarks=images.left_out,
     )

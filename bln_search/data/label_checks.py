@@ -67,8 +67,16 @@ def _shape_problem(labels: object, shape: tuple[int, ...], kind: str) -> str | N
         is_right = labels.dtype.kind == "f" if kind == "floating point" else labels.dtype == np.dtype(kind)
         if is_right:
             return None
-    advice = "; use labels.astype('int64')" if kind == "int64" else ""
-    return f"labels are {describe_array(labels)}: {kind} of shape {shape} is required{advice}"
+    required = f"labels are {describe_array(labels)}: {kind} of shape {shape} is required"
+    if not isinstance(labels, np.ndarray):
+        return f"{required}; use np.asarray(labels)"
+    if labels.dtype.kind in "OUS":
+        return f"{required}; number the classes, as in np.unique(labels, return_inverse=True)"
+    if not labels.ndim or len(labels) != shape[0]:
+        return f"{required}; {shape[0]} inputs need {shape[0]} labels, the first axis of both counts the examples"
+    if labels.shape != shape:
+        return f"{required}; use labels.reshape{shape}" if labels.size == np.prod(shape) else required
+    return f"{required}; use labels.astype({kind if kind != 'floating point' else 'float32'!r})"
 
 
 def _range_problem(labels: Any, smallest: int, largest: int, what: str) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import struct
 import warnings
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -29,6 +31,7 @@ SIZE = 224
 _AREA = (0.08, 1.0)
 _LOG_RATIO = (math.log(3 / 4), math.log(4 / 3))
 _MAX_ATTEMPTS = 10
+_DECODING_ERRORS = (OSError, ValueError, SyntaxError, EOFError, struct.error, zlib.error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,11 +124,35 @@ def _decode_image_part(path: Path, generator: torch.Generator | None) -> NDArray
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             with Image.open(path) as file:
-                image = file.convert("RGB")
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+                image = _convert_to_rgb(file)
+    except (*_DECODING_ERRORS, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(f"{path} cannot be decoded ({error}): replace the file, or remove it") from None
     box = central_crop_box(*image.size) if generator is None else draw_crop_box(*image.size, generator)
     return _resize_box(image, box)
+
+
+def _convert_to_rgb(file: Image) -> Image:
+    """Return the pixels as stored, without the rotation of Exif; 16-bit grey values are scaled to 8 bits.
+
+    Raises:
+        ValueError: the pixels have no unique value in RGB.
+    """
+    from PIL.Image import fromarray  # noqa: PLC0415
+
+    if getattr(file, "n_frames", 1) > 1:
+        raise ValueError("it has several frames")
+    if file.mode.startswith("I;16"):
+        values = np.asarray(file).astype(np.uint32)
+        return fromarray(_to_bytes(values)).convert("RGB")
+    if file.mode in ("I", "F"):
+        raise ValueError(f"its pixels have the type {file.mode}, whose largest value is not known")
+    if file.has_transparency_data and file.convert("RGBA").getchannel("A").getextrema()[0] != 255:
+        raise ValueError("it has transparent pixels, whose color is not known")
+    return file.convert("RGB")
+
+
+def _to_bytes(values: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    return ((values + 128) // 257).astype(np.uint8)
 
 
 def _resize_box(image: Image, box: Box) -> NDArray[np.uint8]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from bln_search.core.errors import DataError
 from bln_search.data.dataset import DataSet, Labels
 from bln_search.data.dataset import Inputs as InputArray
 from bln_search.data.input_shape import get_tensor_dtype, is_structured
@@ -16,6 +19,16 @@ from bln_search.data.inputs import Inputs, make_structured_inputs
 from bln_search.specs.sections.data import Standardization
 
 _SLICE_EXAMPLES = 4096
+
+
+@contextmanager
+def _overflow_as_data_error() -> Iterator[None]:
+    """Raise DataError where NumPy would warn."""
+    try:
+        with np.errstate(over="raise", invalid="raise", divide="raise"):
+            yield
+    except FloatingPointError as error:
+        raise DataError(f"inputs or targets cannot be standardized ({error}): scale their values down") from None
 
 
 class Standardizer:
@@ -37,19 +50,24 @@ class Standardizer:
         self.mean: NDArray[np.float64] = np.zeros((1,) * inputs.ndim)
         self.deviation: NDArray[np.float64] = np.full((1,) * inputs.ndim, scale, dtype=np.float64)
         if kind is not Standardization.NONE:
-            axes = (0,) if kind is Standardization.PIXEL else (0, *range(2, inputs.ndim))
-            minimum, maximum = inputs.min(axes, keepdims=True), inputs.max(axes, keepdims=True)
-            is_constant = minimum == maximum  # rounding of the mean would give constant inputs a deviation above zero
-            deviation = inputs.std(axes, dtype=np.float64, keepdims=True)
-            self.mean = np.where(is_constant, minimum, inputs.mean(axes, dtype=np.float64, keepdims=True))
-            self.deviation = np.where(is_constant | (deviation == 0), 1.0, deviation)
+            with _overflow_as_data_error():
+                self._fit(inputs, kind)
+
+    def _fit(self, inputs: InputArray | Labels, kind: Standardization) -> None:
+        axes = (0,) if kind is Standardization.PIXEL else (0, *range(2, inputs.ndim))
+        minimum, maximum = inputs.min(axes, keepdims=True), inputs.max(axes, keepdims=True)
+        is_constant = minimum == maximum  # rounding of the mean would give constant inputs a deviation above zero
+        deviation = inputs.std(axes, dtype=np.float64, keepdims=True)
+        self.mean = np.where(is_constant, minimum, inputs.mean(axes, dtype=np.float64, keepdims=True))
+        self.deviation = np.where(is_constant | (deviation == 0), 1.0, deviation)
 
     def __call__(self, inputs: InputArray | Labels) -> NDArray[np.float32]:
         """Return standardized inputs, computed in slices so that float64 copies stay small."""
         standardized = np.empty(inputs.shape, np.float32)
         for start in range(0, len(inputs), _SLICE_EXAMPLES):
             rows = slice(start, start + _SLICE_EXAMPLES)
-            standardized[rows] = (inputs[rows] - self.mean) / self.deviation
+            with _overflow_as_data_error():
+                standardized[rows] = (inputs[rows] - self.mean) / self.deviation
         return standardized
 
 
