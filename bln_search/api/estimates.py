@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Container, Mapping, Sequence
 
 from bln_search.api.inputs.adapters import BatchAdapter
-from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader
+from bln_search.api.inputs.role_loader import Loader, RoleLoader
 from bln_search.core.blend import POPULATION_NAME, PopulationWeight, blended_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, parse_enum
@@ -105,7 +105,7 @@ def _population_and_blend_rows(
 def collect_all_population_estimates(
     adapter: BatchAdapter,
     layers: Mapping[str, Normalization],
-    loaders: Mapping[str, PeekedLoader],
+    loaders: Mapping[str, RoleLoader],
     gathered: MomentsByEstimate | None,
     *,
     kept: Container[str] = (),
@@ -134,16 +134,15 @@ def get_moments_of_first_data_population(estimates: MomentsByEstimate) -> Mappin
 
 
 def _collect_moments_over_loader(
-    adapter: BatchAdapter, layers: Mapping[str, Normalization], loader: PeekedLoader, kept: Container[str]
+    adapter: BatchAdapter, layers: Mapping[str, Normalization], loader: RoleLoader, kept: Container[str]
 ) -> dict[str, LayerMoments]:
     """The population over mini-batches of a loader; layers without a batch_size get the largest mini-batch size.
 
     Without a batch_size a layer uses the weights of the present mini-batch, and smaller mini-batches are excluded.
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
-    gathered = collect_moments_with_frozen_weights(
-        adapter.network, adapter.iter_population_inputs(loader, loader.name), kept=kept
-    )
+    inputs = adapter.iter_population_inputs(loader)  # its first mini-batch may decide how the network is called
+    gathered = collect_moments_with_frozen_weights(adapter.network, inputs, kept=kept)
     size = max((moments.batch_size for moments in gathered.values()), default=None)
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size
@@ -159,7 +158,7 @@ def _collect_moments_over_loader(
 
 
 def _check_estimates_match_layers(
-    estimates: MomentsByEstimate, loaders: Mapping[str, PeekedLoader], layers: Mapping[str, Normalization]
+    estimates: MomentsByEstimate, loaders: Mapping[str, RoleLoader], layers: Mapping[str, Normalization]
 ) -> None:
     """Raise DataError if an estimate belongs to other layers or lacks a layer, ValueError for unknown estimates."""
     for name in estimates.keys() - loaders.keys():

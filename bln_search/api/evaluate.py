@@ -20,7 +20,7 @@ from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.condition_loaders import parse_condition_loaders
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.metrics import UserMetric, parse_metrics
-from bln_search.api.inputs.peeked_loader import Loader
+from bln_search.api.inputs.role_loader import Loader
 from bln_search.api.inputs.score import UserScore, parse_score
 from bln_search.api.network_evaluation import CheckedEvaluationArguments, NetworkEvaluator
 from bln_search.api.network_list import compute_fingerprints_unless_equal, parse_networks
@@ -167,7 +167,7 @@ def evaluate_configurations(
     populations = parse_population_loaders(train_loader)
     fingerprints = compute_fingerprints_unless_equal(networks)
     try:
-        data = EvaluationData.from_peeked_loaders(populations, conditions, networks=len(networks))
+        data = EvaluationData.from_loaders(populations, conditions, networks=len(networks))
         evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
         tables = [evaluation.evaluate_and_rank_per_condition() for evaluation in evaluations]
     finally:

@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from bln_search.api.apply import apply_configuration
 from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
 from bln_search.api.inputs.adapters import BatchAdapter
-from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader
+from bln_search.api.inputs.role_loader import Loader, RoleLoader
 from bln_search.api.inputs.score import parse_score
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.table import RankedConfigurations
@@ -169,12 +169,12 @@ class _FineTuningCallbacks:
         self.correction = parse_enum(Correction, options.get("correction", Correction.BESSEL), "correction")
         device = next(network.parameters()).device
         self.adapter = BatchAdapter(network, options.get("forward"), options.get("target"), device)
-        self.loader = PeekedLoader(loader, "train_loader")
-        self.adapter.try_network_and_score_on_first_batch(self.loader, self.score, one_pass=False)
+        self.loader = RoleLoader(loader, "train_loader")
+        self.adapter.try_network_and_score_on_sample(self.loader, self.score)
 
     def iter_epoch_mini_batches(self) -> Any:
         """Inputs and targets of an epoch."""
-        return self.adapter.iter_input_target_pairs(self.loader, "train_loader", self.score)
+        return self.adapter.iter_input_target_pairs(self.loader, self.score)
 
     def compute_mini_batch_mean_loss(self, batch: MiniBatch) -> Tensor:
         """The mean loss of a mini-batch."""
@@ -186,9 +186,8 @@ class _FineTuningCallbacks:
 
     def refresh_population_values(self) -> None:
         """Give the layers population values of the present weights."""
-        frozen = collect_moments_with_frozen_weights(
-            self.adapter.network, self.adapter.iter_population_inputs(self.loader, "train_loader")
-        )
+        inputs = self.adapter.iter_population_inputs(self.loader)
+        frozen = collect_moments_with_frozen_weights(self.adapter.network, inputs)
         layers = get_norms_by_name(self.network)
         moments = {**moments_by_estimate_from_training_history(layers), PopulationEstimate.FROZEN: frozen}
         store_populations_from_moments(layers, moments, self.correction, per_slot=self.per_slot)

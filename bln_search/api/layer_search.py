@@ -27,7 +27,7 @@ from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.condition_loaders import SplitLoaders
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import load_split_into_memory
-from bln_search.api.inputs.peeked_loader import Loader
+from bln_search.api.inputs.role_loader import Loader
 from bln_search.api.inputs.score import UserScore, describe_score, last_score_had_correctness, parse_score
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.core.enums import (
@@ -155,7 +155,7 @@ def search_layers(
     layers = get_norms_by_name(network)
     kept = find_fixed_layers(layers, groups, parse_enum(UngroupedLayers, others, "others"))
     adapter = BatchAdapter(network, forward, target, get_network_device(network))
-    data = EvaluationData.from_peeked_loaders(
+    data = EvaluationData.from_loaders(
         parse_population_loaders(train_loader), [SplitLoaders(None, validation_loader, test_loader)]
     )
     data.try_network_on_first_batches(adapter, scoring, one_pass=False, per_slot=parse_flag("per_slot", per_slot))
@@ -206,9 +206,7 @@ def _load_validation_and_test_batches(
     data: EvaluationData, score: Score, adapter: BatchAdapter
 ) -> tuple[list[MiniBatch], list[MiniBatch] | None]:
     """The mini-batches of the validation split and of the test split; None without one."""
-    validation, *test = (
-        load_split_into_memory(loader, loader.name, score, adapter) for loader in data.loaders_of_all_splits
-    )
+    validation, *test = (load_split_into_memory(loader, score, adapter) for loader in data.loaders_of_all_splits)
     return validation, test[0] if test else None
 
 

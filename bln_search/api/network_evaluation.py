@@ -19,12 +19,13 @@ from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import iter_batches_by_size
 from bln_search.api.inputs.metrics import find_dataset_length
-from bln_search.api.inputs.peeked_loader import PeekedLoader
+from bln_search.api.inputs.role_loader import RoleLoader
 from bln_search.api.inputs.score import describe_score, last_score_had_correctness
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, Split
 from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.states import EvaluationState
 from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.class_counts import ClassCounter
@@ -113,14 +114,14 @@ class NetworkEvaluator:
     def _evaluate_split_into(
         self,
         split: Split,
-        loader: PeekedLoader,
+        loader: RoleLoader,
         rows: Sequence[InferenceRow],
         populations: Populations,
         measured: _ConditionMeasurements,
     ) -> None:
         """Add the evaluations of one split at every mini-batch size, and the values of the metrics."""
         settings = self._settings
-        pairs = self._adapter.iter_input_target_pairs(loader, loader.name, settings.scoring)
+        pairs = self._adapter.iter_input_target_pairs(loader, settings.scoring)
         if split is Split.VALIDATION and settings.scoring is cross_entropy_and_correctness:
             pairs = measured.classes.iter_batches_and_count_targets(pairs)
         for batch_size, batches in iter_batches_by_size(pairs, settings.batch_sizes, loader.name):
@@ -141,6 +142,14 @@ class NetworkEvaluator:
             )
             if not last_score_had_correctness(settings.scoring):
                 evaluations = [replace(evaluation, accuracy=None) for evaluation in evaluations]
+            note = self._adapter.not_finite_note
+            if note is not None:
+                evaluations = [
+                    replace(evaluation, reason=f"{evaluation.reason}; {note}")
+                    if evaluation.state is EvaluationState.DIVERGED
+                    else evaluation
+                    for evaluation in evaluations
+                ]
             measured.evaluations.extend(evaluations)
             measured.metric_values.update(recorder.compute_metrics_of_measured_rows(evaluations))
 

@@ -17,6 +17,7 @@ from bln_search.api.estimates import collect_all_population_estimates, parse_pop
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import load_split_into_memory
+from bln_search.api.inputs.role_loader import RoleLoader
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
@@ -218,13 +219,13 @@ def make_checked_tree(case):
     wiring, adapter = case.wiring, BatchAdapter(case.network, None, None, torch.device("cpu"))
     layers = get_norms_by_name(case.network)
     with unreached_layers_allowed(wiring):
-        data = EvaluationData.from_peeked_loaders(parse_population_loaders(case.loader(case.train)), ())
+        data = EvaluationData.from_loaders(parse_population_loaders(case.loader(case.train)), ())
         moments = collect_all_population_estimates(adapter, layers, data.populations, None)
     populations = compute_populations_of_layers(
         layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot
     )
     batches = load_split_into_memory(
-        case.loader(case.validation), "validation_loader", cross_entropy_and_correctness, adapter
+        RoleLoader(case.loader(case.validation), "validation_loader"), cross_entropy_and_correctness, adapter
     )
     tree = TreePerLayerEvaluator(case.network, batches, populations, PerLayerEvaluatorOptions())
     tree.check_against_plain_passes()

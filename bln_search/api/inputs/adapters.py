@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from typing import Any
 
 import torch
@@ -17,7 +18,7 @@ from bln_search.api.inputs.batch_forms import (
     extract_targets_from_batch,
 )
 from bln_search.api.inputs.output_selection import make_output_tensor_selector, return_output_unchanged
-from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader, start_loader_iteration
+from bln_search.api.inputs.role_loader import RoleLoader
 from bln_search.api.inputs.score import check_targets_fit_score
 from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.data.inputs import (
@@ -50,6 +51,9 @@ class BatchAdapter:
 
     Attributes:
         network: Takes the inputs and returns one tensor; the network itself if it does so.
+        needs_one_pass: Mini-batches of splits must fit the one pass.
+        not_finite_note: The first mini-batch of the split that is read whose inputs are not finite; None without one.
+        needs_slots: Mini-batches of populations must have the examples on the first axis.
     """
 
     def __init__(
@@ -65,76 +69,141 @@ class BatchAdapter:
         self._is_structured = False
         self._classes: int | None = None
         self._axes: int | None = None
+        self.needs_one_pass = self.needs_slots = False
+        self.not_finite_note: str | None = None
 
-    def iter_population_inputs(self, loader: Loader, name: str) -> Iterator[Inputs]:
-        """Copies of the inputs of a loader, which may yield targets too."""
-        for batch in start_loader_iteration(loader, name):
-            yield self._copy_inputs_of_batch(batch, name)
-
-    def iter_input_target_pairs(self, loader: Loader, name: str, score: Score) -> Iterator[MiniBatch]:
-        """Copies of a loader's mini-batches; the targets are checked if a named score takes only some."""
-        for batch in start_loader_iteration(loader, name):
-            inputs, targets = self._copy_inputs_and_targets(batch, name)
-            check_targets_fit_score(score, targets, name, classes=self._classes)
-            yield inputs, targets
-
-    def count_targets_until_enough(self, loader: PeekedLoader, enough: int) -> int:
-        """The number of examples of a loader, or `enough` of them if it has more; its first mini-batches are read."""
-        return loader.count_examples_until_enough(
-            enough, lambda batch: len(self._get_targets_of_batch(batch, loader.name))
-        )
-
-    def check_form_of_first_population_batch(self, loader: PeekedLoader, *, per_slot: bool) -> None:
-        """Check the form of the first mini-batch of a population; the network is not called.
+    def iter_population_inputs(self, loader: RoleLoader) -> Iterator[Inputs]:
+        """Copies of the inputs of a loader, which may yield targets too. The first mini-batch is read and checked now.
 
         Raises:
-            DataError: It has no inputs, or no slots with `per_slot`.
+            DataError: The loader yields no mini-batch, or one that does not fit the network.
         """
-        inputs = self._copy_inputs_of_batch(loader.first_batch, loader.name)
-        if per_slot and not can_slice_examples(inputs):
-            raise DataError(
-                f"per_slot=True needs the examples on the first axis of every tensor; {loader.name} yields "
-                f"{describe_inputs(inputs)}: use per_slot=False"
-            )
+        names, batches = self._start_reading(loader)
+        first = self._copy_inputs_of_batch(next(batches), next(names))
+        if loader.sample_batch is None:
+            self._check_slots(first, loader.name)
+            self._try_network_on_population_inputs(first, loader.name)
+        others = (self._copy_inputs_of_batch(batch, name) for batch, name in zip(batches, names, strict=False))
+        return chain([first], self._iter_checked_for_finite_values(others, loader.name))
+
+    def iter_input_target_pairs(self, loader: RoleLoader, score: Score) -> Iterator[MiniBatch]:
+        """Copies of a loader's mini-batches. The first one is read and checked now.
+
+        Raises:
+            DataError: The loader yields no mini-batch, or one that does not fit the network or the score.
+            ModelError: The network returns something else than outputs of the examples.
+        """
+        names, batches = self._start_reading(loader)
+        name = next(names)
+        first = self._copy_inputs_and_targets(next(batches), name)
+        self.not_finite_note = None
+        self._note_values_that_are_not_finite(first[0], name)
+        if loader.sample_batch is None:
+            self._try_network_and_score(*first, loader.name, score)
+        return chain([first], self._iter_checked_pairs(batches, names, loader.name, score))
+
+    def _start_reading(self, loader: RoleLoader) -> tuple[Iterator[str], Iterator[Any]]:
+        """The names of a loader's mini-batches, for messages, and the mini-batches."""
+        return (f"mini-batch {number} (counted from 0) of {loader.name}" for number in count()), iter(loader)
+
+    def _iter_checked_pairs(
+        self, batches: Iterator[Any], names: Iterator[str], loader: str, score: Score
+    ) -> Iterator[MiniBatch]:
+        for batch, name in zip(batches, names, strict=False):
+            inputs, targets = self._copy_inputs_and_targets(batch, name)
+            check_targets_fit_score(score, targets, loader, classes=self._classes)
+            self._note_values_that_are_not_finite(inputs, name)
+            yield inputs, targets
+
+    def _iter_checked_for_finite_values(self, inputs: Iterator[Inputs], loader: str) -> Iterator[Inputs]:
+        for number, x in enumerate(inputs, start=1):
+            self._check_finite_inputs_or_outputs(x, f"mini-batch {number} (counted from 0) of {loader}")
+            yield x
+
+    def count_targets_of_list(self, loader: RoleLoader) -> int | None:
+        """The number of examples of a list of mini-batches, or of a data set that a loader reads completely."""
+        if isinstance(loader.loader, list | tuple):
+            return sum(len(self._get_targets_of_batch(batch, loader.name)) for batch in loader.loader)
+        is_sized = loader.sample_batch is not None and not getattr(loader.loader, "drop_last", True)
+        return len(loader.loader.sampler) if is_sized else None  # type: ignore[attr-defined]
+
+    def check_form_of_population_sample(self, loader: RoleLoader) -> None:
+        """Check the form of a mini-batch of a population, if one can be read in advance; the network is not called.
+
+        Raises:
+            DataError: It has no inputs, or no slots although they are needed.
+        """
+        if loader.sample_batch is not None:
+            self._check_slots(self._copy_inputs_of_batch(loader.sample_batch, loader.name), loader.name)
 
     @torch.no_grad()
-    def try_network_on_first_population_batch(self, loader: PeekedLoader) -> None:
-        """Try the network with the first mini-batch of a population, after that of a split was tried.
+    def try_network_on_population_sample(self, loader: RoleLoader) -> None:
+        """Try the network with a mini-batch of a population, if one can be read in advance.
 
         Raises:
             DataError: The network cannot be called with it, or its inputs and outputs are not numbers.
         """
-        inputs = self._copy_inputs_of_batch(loader.first_batch, loader.name)
-        if isinstance(inputs, Tensor) and self._axes not in (None, inputs.ndim):
-            raise DataError(
-                f"{loader.name} yields inputs of shape {tuple(inputs.shape)}, and the validation data have "
-                f"{self._axes} axes: give mini-batches of the same kind; put a data set into a "
-                "torch.utils.data.DataLoader"
+        if loader.sample_batch is not None:
+            self._try_network_on_population_inputs(
+                self._copy_inputs_of_batch(loader.sample_batch, loader.name), loader.name
             )
-        _check_no_nan_inputs_and_outputs(inputs, self._run_network_on_inputs(inputs, loader.name), loader.name)
 
     @torch.no_grad()
-    def try_network_and_score_on_first_batch(self, loader: PeekedLoader, score: Score, *, one_pass: bool) -> None:
-        """Try the network and the score with the first mini-batch of a split.
-
-        The first call chooses the tensor in the output of the network.
+    def try_network_and_score_on_sample(self, loader: RoleLoader, score: Score) -> None:
+        """Try the network and the score with a mini-batch of a split, if one can be read in advance.
 
         Raises:
             DataError: Inputs or targets are missing or do not fit.
             ModelError: The output is not one tensor with a value for each example, or the one pass is not possible.
         """
-        name = loader.name
-        inputs, targets = self._copy_inputs_and_targets(loader.first_batch, name)
+        if loader.sample_batch is not None:
+            pair = self._copy_inputs_and_targets(loader.sample_batch, loader.name)
+            self._try_network_and_score(*pair, loader.name, score)
+
+    def _check_slots(self, inputs: Inputs, name: str) -> None:
+        """Raise DataError where slots are needed and examples are not on the first axis."""
+        if self.needs_slots and not can_slice_examples(inputs):
+            raise DataError(
+                f"per_slot=True needs the examples on the first axis of every tensor; {name} yields "
+                f"{describe_inputs(inputs)}: use per_slot=False"
+            )
+
+    @torch.no_grad()
+    def _try_network_on_population_inputs(self, inputs: Inputs, name: str) -> None:
+        if isinstance(inputs, Tensor) and self._axes not in (None, inputs.ndim):
+            raise DataError(
+                f"{name} yields inputs of shape {tuple(inputs.shape)}, and the validation data have "
+                f"{self._axes} axes: give mini-batches of the same kind; put a data set into a "
+                "torch.utils.data.DataLoader"
+            )
+        _check_finite(inputs, self._run_network_on_inputs(inputs, name), name)
+
+    @torch.no_grad()
+    def _try_network_and_score(self, inputs: Inputs, targets: Tensor, name: str, score: Score) -> None:
+        """Try network and score with a mini-batch. The first call chooses the tensor in the network's output."""
         check_targets_fit_score(score, targets, name)
-        if one_pass:
+        if self.needs_one_pass:
             check_one_pass_inputs(inputs)
         outputs = self._run_network_on_inputs(inputs, name)
         self._check_one_output_per_example(outputs, inputs)
-        _check_no_nan_inputs_and_outputs(inputs, outputs, name)
+        if outputs.isnan().any() and any(x.isnan().any() for x in _list_tensors(inputs)):
+            _check_finite(inputs, outputs, name)
         score_examples(score, outputs[: len(targets)], targets)
         self._axes = inputs.ndim if isinstance(inputs, Tensor) else None
         if score is cross_entropy_and_correctness:
             self._classes = outputs.shape[1]
+
+    def _note_values_that_are_not_finite(self, inputs: Inputs, name: str) -> None:
+        """Note the first mini-batch of a split whose inputs are not finite; a network may handle them."""
+        if self.not_finite_note is None:
+            place = _find_value_that_is_not_finite(inputs)
+            self.not_finite_note = None if place is None else f"{name} has inputs with {place}"
+
+    @torch.no_grad()
+    def _check_finite_inputs_or_outputs(self, inputs: Inputs, name: str) -> None:
+        """Raise DataError for inputs that are not finite, unless the network returns numbers for them."""
+        if _find_value_that_is_not_finite(inputs) is not None:
+            _check_finite(inputs, self._run_network_on_inputs(inputs, name), name)
 
     def _copy_inputs_of_batch(self, batch: Any, name: str, targets: Tensor | None = None) -> Inputs:
         """A copy of the inputs of a mini-batch with these targets; None for a mini-batch without targets."""
@@ -231,11 +300,29 @@ def _move_object_to_device(structure: Any, device: torch.device) -> Any:
     return structure.to(device)
 
 
-def _check_no_nan_inputs_and_outputs(inputs: Inputs, outputs: Tensor, name: str) -> None:
-    """Raise DataError if inputs and outputs have NaN: a network may handle missing inputs itself."""
-    tensors = [inputs] if isinstance(inputs, Tensor) else inputs.tensors
-    if outputs.isnan().any() and any(tensor.isnan().any() for tensor in tensors):
+def _list_tensors(inputs: Inputs) -> Sequence[Tensor]:
+    return [inputs] if isinstance(inputs, Tensor) else inputs.tensors
+
+
+def _is_finite(x: Tensor) -> bool:
+    """Whether all values are finite: their sum tells for most tensors, faster than the values."""
+    return not x.is_floating_point() or bool(x.sum().isfinite() or x.isfinite().all())
+
+
+def _find_value_that_is_not_finite(inputs: Inputs) -> str | None:
+    """Which value of which example is not finite; None where all are."""
+    for x in _list_tensors(inputs):
+        if not _is_finite(x):
+            example = int((~x.isfinite()).reshape(max(len(x), 1), -1).any(1).nonzero()[0]) if x.ndim else 0
+            return f"{'NaN' if x.isnan().any() else 'inf'}, first in example {example}"
+    return None
+
+
+def _check_finite(inputs: Inputs, outputs: Tensor, name: str) -> None:
+    """Raise DataError if neither inputs nor outputs are finite: a network may handle missing inputs itself."""
+    place = None if _is_finite(outputs) else _find_value_that_is_not_finite(inputs)
+    if place is not None:
         raise DataError(
-            f"{name} yields inputs with NaN, and the network returns NaN for them: replace missing values, or leave "
-            "these examples out"
+            f"{name} yields inputs with {place}, and the network's outputs for them are not finite: replace these "
+            "values, or leave the examples out"
         )

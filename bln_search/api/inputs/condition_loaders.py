@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from bln_search.api.inputs.peeked_loader import Loader
+from bln_search.api.inputs.role_loader import Loader
 from bln_search.core.blend import POPULATION_NAME
 from bln_search.core.enums import Split
 from bln_search.ranking.selection.condition_criteria import Criterion

@@ -1,4 +1,4 @@
-"""The data of an evaluation: populations and conditions, whose first mini-batches are checked before any pass."""
+"""The data of an evaluation: populations and conditions, of which mini-batches are checked before any pass."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.condition_loaders import SplitLoaders
-from bln_search.api.inputs.peeked_loader import Loader, PeekedLoader, check_iterators_read_once
-from bln_search.core.errors import DataError
+from bln_search.api.inputs.loaders import check_split_holds_largest_batch
+from bln_search.api.inputs.role_loader import Loader, RoleLoader, check_iterators_read_once
 from bln_search.tasks.score import Score
 
 
 @dataclass(frozen=True)
 class EvaluationData:
-    """Loaders whose first mini-batches were read.
+    """Loaders in their roles.
 
     Attributes:
         populations: By name.
         conditions: Validation data, and test data if there are any.
     """
 
-    populations: Mapping[str, PeekedLoader]
-    conditions: tuple[SplitLoaders[PeekedLoader], ...]
+    populations: Mapping[str, RoleLoader]
+    conditions: tuple[SplitLoaders[RoleLoader], ...]
 
     @staticmethod
-    def from_peeked_loaders(
+    def from_loaders(
         populations: Mapping[str, Loader], conditions: Sequence[SplitLoaders[Loader]], *, networks: int = 1
     ) -> EvaluationData:
-        """Read the first mini-batch of each loader.
+        """The loaders with the names of their arguments; no iteration begins.
 
         Args:
             populations: Loaders by the name of the population.
@@ -36,7 +36,7 @@ class EvaluationData:
             networks: The number of networks, each of which reads every loader.
 
         Raises:
-            DataError: A loader yields nothing, or is an iterator that would be read more than once.
+            DataError: A loader is no loader or an empty list, or an iterator that would be read more than once.
         """
         named = [(population_argument_name(name, populations), loader) for name, loader in populations.items()]
         splits = [
@@ -45,45 +45,44 @@ class EvaluationData:
         check_iterators_read_once([*named, *splits], networks=networks)
         return EvaluationData(
             {
-                name: PeekedLoader(loader, population_argument_name(name, populations))
+                name: RoleLoader(loader, population_argument_name(name, populations))
                 for name, loader in populations.items()
             },
-            tuple(condition.map_loaders(PeekedLoader) for condition in conditions),
+            tuple(condition.map_loaders(RoleLoader) for condition in conditions),
         )
 
     @property
-    def loaders_of_all_splits(self) -> list[PeekedLoader]:
+    def loaders_of_all_splits(self) -> list[RoleLoader]:
         """The loaders of all conditions and splits."""
         return [loader for condition in self.conditions for _, loader, _ in condition.iter_splits_with_loaders()]
 
     def try_network_on_first_batches(
         self, adapter: BatchAdapter, score: Score, *, one_pass: bool, per_slot: bool
     ) -> None:
-        """Try a network and the score with the first mini-batch of each loader.
+        """Try a network and the score with a mini-batch of each loader, if one can be read in advance.
+
+        The first mini-batch of any other loader is tried when its reading begins.
 
         Raises:
             DataError: A mini-batch does not fit the network or the score.
             ModelError: The network returns something else than outputs of the examples.
         """
+        adapter.needs_one_pass, adapter.needs_slots = one_pass, per_slot
         for population in self.populations.values():
-            adapter.check_form_of_first_population_batch(population, per_slot=per_slot)
+            adapter.check_form_of_population_sample(population)
         for split in self.loaders_of_all_splits:
-            adapter.try_network_and_score_on_first_batch(split, score, one_pass=one_pass)
+            adapter.try_network_and_score_on_sample(split, score)
         for population in self.populations.values():
-            adapter.try_network_on_first_population_batch(population)
+            adapter.try_network_on_population_sample(population)
 
     def check_splits_hold_largest_batch(self, adapter: BatchAdapter, batch_sizes: Sequence[int] | None) -> None:
-        """Raise DataError if a split has fewer examples than the largest mini-batch size; the network is not called."""
+        """Raise DataError if a split is known to have fewer examples than the largest mini-batch size."""
         if batch_sizes is None:
             return
-        largest = max(batch_sizes)
         for split in self.loaders_of_all_splits:
-            examples = adapter.count_targets_until_enough(split, largest)
-            if examples < largest:
-                raise DataError(
-                    f"batch_sizes has {largest}, which is larger than the data of {split.name}, {examples} examples: "
-                    "lower it, or give more examples"
-                )
+            examples = adapter.count_targets_of_list(split)
+            if examples is not None:
+                check_split_holds_largest_batch(examples, batch_sizes, split.name)
 
 
 def population_argument_name(name: str, loaders: Mapping[str, object]) -> str:
