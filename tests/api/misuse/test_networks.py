@@ -75,7 +75,7 @@ def test_failed_conversion_names_the_layer_and_changes_nothing(network, message)
         (
             lambda network: bln_search.evaluate_configurations(network, make_loader(), make_loader().dataset),
             DataError,
-            "validation_loader is a TensorDataset, which yields single examples: put the data set into a torch.utils.data.DataLoader",
+            "validation_loader is a TensorDataset, which yields single examples",
         ),
         (
             lambda network: bln_search.evaluate_configurations(network, make_loader(), make_loader(), batch_sizes=10),
