@@ -17,6 +17,7 @@ from bln_search.api.estimates import (
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData
+from bln_search.api.inputs.example_order import ExampleOrder, reorder_evaluations
 from bln_search.api.inputs.loaders import iter_batches_by_size
 from bln_search.api.inputs.metrics import find_dataset_length
 from bln_search.api.inputs.role_loader import RoleLoader
@@ -124,6 +125,10 @@ class NetworkEvaluator:
         pairs = self._adapter.iter_input_target_pairs(loader, settings.scoring)
         if split is Split.VALIDATION and settings.scoring is cross_entropy_and_correctness:
             pairs = measured.classes.iter_batches_and_count_targets(pairs)
+        order = ExampleOrder()
+        if self._data.networks > 1:  # each network reads the loader, which may yield its examples in another order
+            pairs = order.record_examples(pairs)
+        of_split: list[Evaluation] = []
         for batch_size, batches in iter_batches_by_size(pairs, settings.batch_sizes, loader.name):
             recorder = SplitMetricRecorder(
                 settings.metrics, len(rows), find_dataset_length(loader.loader), settings.memory_limit
@@ -150,8 +155,13 @@ class NetworkEvaluator:
                     else evaluation
                     for evaluation in evaluations
                 ]
-            measured.evaluations.extend(evaluations)
+            of_split.extend(evaluations)
             measured.metric_values.update(recorder.compute_metrics_of_measured_rows(evaluations))
+        if self._data.networks > 1:
+            if loader.examples_of_first_reading is None:
+                loader.examples_of_first_reading = order.fingerprints
+            of_split = reorder_evaluations(of_split, order.fingerprints, loader.examples_of_first_reading, loader.name)
+        measured.evaluations.extend(of_split)
 
 
 @dataclass(frozen=True)

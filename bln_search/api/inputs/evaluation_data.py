@@ -19,10 +19,12 @@ class EvaluationData:
     Attributes:
         populations: By name.
         conditions: Validation data, and test data if there are any.
+        networks: The number of networks, each of which reads every loader.
     """
 
     populations: Mapping[str, RoleLoader]
     conditions: tuple[SplitLoaders[RoleLoader], ...]
+    networks: int = 1
 
     @staticmethod
     def from_loaders(
@@ -49,6 +51,7 @@ class EvaluationData:
                 for name, loader in populations.items()
             },
             tuple(condition.map_loaders(RoleLoader) for condition in conditions),
+            networks,
         )
 
     @property

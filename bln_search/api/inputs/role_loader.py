@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sized
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
@@ -26,6 +28,7 @@ class RoleLoader:
     Attributes:
         sample_batch: One of its mini-batches, for checks before any pass; None where reading one could change what is
             read later, as of a stream.
+        examples_of_first_reading: Fingerprints of the examples in the order of the first of several readings.
 
     Raises:
         DataError: It is no loader, or one of known length 0.
@@ -35,6 +38,7 @@ class RoleLoader:
         self.loader, self.name = loader, name
         check_is_loader(loader, name)
         self.sample_batch = read_sample_batch(loader)
+        self.examples_of_first_reading: NDArray[np.uint64] | None = None
         self._was_read = False
 
     def __iter__(self) -> Iterator[Any]:

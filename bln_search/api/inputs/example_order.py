@@ -1,0 +1,107 @@
+"""The order in which a loader yields examples, so that readings in other orders can be joined example by example."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from bln_search.core.errors import DataError
+from bln_search.core.records import Evaluation, ExampleOutcomes
+from bln_search.data.inputs import Inputs
+from bln_search.evaluation.batches import MiniBatch
+
+Fingerprints = NDArray[np.uint64]
+"""A number for each example that is equal for equal inputs and targets, (n,)."""
+
+
+class ExampleOrder:
+    """The examples of one reading in their order, by fingerprints of inputs and targets."""
+
+    def __init__(self) -> None:
+        self._parts: list[Fingerprints] = []
+
+    def record_examples(self, batches: Iterator[MiniBatch]) -> Iterator[MiniBatch]:
+        """Yield the mini-batches and record their examples."""
+        for inputs, targets in batches:
+            self._parts.append(fingerprint_examples(inputs, targets))
+            yield inputs, targets
+
+    @property
+    def fingerprints(self) -> Fingerprints:
+        """Of all examples of the reading."""
+        return np.concatenate(self._parts)
+
+
+def fingerprint_examples(inputs: Inputs, targets: Tensor) -> Fingerprints:
+    """Fingerprint each example of a mini-batch.
+
+    Tensors whose first axis does not hold the examples are part of the fingerprint of each example.
+    """
+    examples = len(targets)
+    tensors = [inputs, targets] if isinstance(inputs, Tensor) else [*inputs.tensors, targets]
+    shared, columns = hashlib.blake2b(digest_size=8), []
+    for x in tensors:
+        if x.ndim and len(x) == examples:
+            columns.append(_as_bytes(x).reshape(examples, -1))
+        else:
+            shared.update(_as_bytes(x).tobytes())
+    digests = bytearray()
+    for example in range(examples):
+        digest = shared.copy()
+        for column in columns:
+            digest.update(column[example].tobytes())
+        digests += digest.digest()
+    return np.frombuffer(bytes(digests), np.uint64)
+
+
+def _as_bytes(x: Tensor) -> NDArray[np.uint8]:
+    dense = x.detach().to_dense() if x.layout is not torch.strided else x.detach()
+    return dense.cpu().contiguous().flatten().view(torch.uint8).numpy()
+
+
+def reorder_evaluations(
+    evaluations: list[Evaluation], read: Fingerprints, reference: Fingerprints, loader: str
+) -> list[Evaluation]:
+    """The evaluations with their outcomes in the order of the first reading; equal examples keep their order.
+
+    Args:
+        evaluations: Of one reading.
+        read: The examples of that reading.
+        reference: The examples of the first reading.
+        loader: The argument of the loader, for the message.
+
+    Raises:
+        DataError: The readings have other examples.
+    """
+    if np.array_equal(read, reference):
+        return evaluations
+    if len(read) != len(reference):
+        raise DataError(
+            f"{loader} yields {len(read)} examples for one network and {len(reference)} for another: networks are "
+            "compared on the same examples; give a loader without drop_last or random selection, or a list"
+        )
+    read_order, reference_order = np.argsort(read, kind="stable"), np.argsort(reference, kind="stable")
+    different = int((read[read_order] != reference[reference_order]).sum())
+    if different:
+        raise DataError(
+            f"{loader} yields other examples for one network than for another ({different} of {len(read)}): networks "
+            "are compared on the same examples; give a loader without random augmentation or selection, or a list"
+        )
+    positions = np.empty(len(read), np.intp)
+    positions[reference_order] = read_order
+    return [
+        evaluation
+        if evaluation.outcomes is None
+        else replace(evaluation, outcomes=_take_examples(evaluation.outcomes, positions))
+        for evaluation in evaluations
+    ]
+
+
+def _take_examples(outcomes: ExampleOutcomes, positions: NDArray[np.intp]) -> ExampleOutcomes:
+    return replace(outcomes, losses=outcomes.losses[positions], correct=outcomes.correct[positions])

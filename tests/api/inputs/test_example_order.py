@@ -1,0 +1,84 @@
+"""Fingerprints of examples are equal for equal examples, however they are batched."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bln_search.api.inputs.example_order import fingerprint_examples, reorder_evaluations
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Split
+from bln_search.core.errors import DataError
+from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.data.inputs import make_structured_inputs
+
+X, Y = torch.randn(30, 2, 3, generator=torch.Generator().manual_seed(0)), torch.arange(30) % 4
+
+
+@pytest.mark.parametrize(
+    "x",
+    [
+        X,
+        X.half(),
+        X.bfloat16(),
+        X.double(),
+        X.round().long(),
+        X > 0,
+        X.to(torch.complex64),
+        X.transpose(1, 2),
+        X[:, 0, 0],
+    ],
+    ids=lambda x: f"{x.dtype} {tuple(x.shape)}",
+)
+def test_fingerprint_does_not_depend_on_the_mini_batch(x):
+    whole = fingerprint_examples(x, Y)
+    parts = [fingerprint_examples(a, b) for a, b in zip(x.split(7), Y.split(7), strict=True)]
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_inputs_and_targets_are_part_of_it():
+    whole = fingerprint_examples(X, Y)
+    assert len(np.unique(whole)) == 30
+    changed = X.clone()
+    changed[3, 1, 2] += 1e-6
+    assert (fingerprint_examples(changed, Y) != whole).tolist() == [example == 3 for example in range(30)]
+    assert (fingerprint_examples(X, (Y + (torch.arange(30) == 5)) % 4) != whole).sum() == 1
+
+
+def test_structured_inputs_have_one_fingerprint_for_each_example():
+    inputs = make_structured_inputs({"x": X, "mask": X[:, 0] > 0, "scale": torch.tensor(2.0)}, 30)
+    whole = fingerprint_examples(inputs, Y)
+    other = make_structured_inputs({"x": X, "mask": X[:, 0] > 0, "scale": torch.tensor(3.0)}, 30)
+    assert len(np.unique(whole)) == 30
+    assert (fingerprint_examples(other, Y) != whole).all()
+    np.testing.assert_array_equal(fingerprint_examples(inputs[10:20], Y[10:20]), whole[10:20])
+
+
+def evaluation(losses):
+    key = EvaluationKey(InferenceConfiguration("TT--"), "frozen", 5, Split.VALIDATION)
+    return Evaluation.from_outcomes(key, ExampleOutcomes(losses.astype(np.float32), losses > 0.5))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 10))
+def test_outcomes_follow_their_examples(seed, n, distinct):
+    """With equal examples too, which have equal losses here."""
+    rng = np.random.default_rng(seed)
+    reference = rng.integers(0, distinct, n).astype(np.uint64)
+    permutation = rng.permutation(n)
+    losses = reference / 10
+    (reordered,) = reorder_evaluations([evaluation(losses[permutation])], reference[permutation], reference, "loader")
+    np.testing.assert_array_equal(reordered.outcomes.losses, losses.astype(np.float32))
+    np.testing.assert_array_equal(reordered.outcomes.correct, losses > 0.5)
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [([1, 2, 3], "3 examples for one network and 4"), ([1, 2, 3, 3], r"other examples .*\(1 of 4\)")],
+)
+def test_other_examples_are_refused(read, message):
+    reference = np.array([1, 2, 3, 4], np.uint64)
+    with pytest.raises(DataError, match=message):
+        reorder_evaluations([evaluation(np.ones(len(read)))], np.array(read, np.uint64), reference, "validation_loader")
