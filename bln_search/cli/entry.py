@@ -7,14 +7,17 @@ import sys
 from contextlib import suppress
 from os.path import isfile
 
+from bln_search.cli.standard_streams import prepare_standard_streams, report_unwritable_output
 from bln_search.core.garbage_collection import load_modules_without_garbage_collection
 from bln_search.core.version import VERSION
 
 
 def main() -> None:
     """Run the command."""
+    prepare_standard_streams()
     if sys.argv[1:] in (["--version"], ["-V"]):
-        print(f"bln-search {VERSION}")
+        with report_unwritable_output():
+            print(f"bln-search {VERSION}")
         return
     if _may_run_local_trials(sys.argv[1:]):
         from bln_search.execution.executors.process_server import start_process_server

@@ -6,7 +6,6 @@ import atexit
 import logging
 import os
 import sys
-from contextlib import suppress
 from typing import Annotated, NoReturn
 
 import typer
@@ -16,6 +15,7 @@ from bln_search.cli.commands import add_verbs_to_app
 from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
 from bln_search.cli.extras import find_package_error_for_module_not_found
 from bln_search.cli.output import errors, print_error
+from bln_search.cli.standard_streams import report_unwritable_output
 from bln_search.core.errors import (
     BlnSearchError,
     ClusterUnresponsiveError,
@@ -26,6 +26,7 @@ from bln_search.core.errors import (
     TagError,
     UnknownStudyError,
 )
+from bln_search.core.logs import RedactingFormatter
 
 app = typer.Typer(
     name="bln-search",
@@ -52,7 +53,9 @@ def _configure_logging_option(
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more on standard error.")] = False,
 ) -> None:
-    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, format="%(levelname)s %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(RedactingFormatter("%(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO if verbose else logging.WARNING, handlers=[handler])
 
 
 _EXIT_BY_ERROR: tuple[tuple[type[BlnSearchError], ExitCode], ...] = (
@@ -72,17 +75,8 @@ _EXIT_BY_STATUS = {400: ExitCode.BAD_INPUT, 404: ExitCode.NOT_FOUND, 422: ExitCo
 
 def main() -> None:
     """Run the command. Print a `BlnSearchError` as one line and exit with its code, see `ExitCode`."""
-    try:
-        try:
-            _run_app_and_translate_errors()
-        finally:
-            sys.stdout.flush()  # a closed pipe is reported here rather than when the interpreter ends
-    except BrokenPipeError:
-        _exit_quietly_after_closed_pipe()
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # Rich and Typer exit with code 1
-            _exit_quietly_after_closed_pipe()
-        raise
+    with report_unwritable_output():
+        _run_app_and_translate_errors()
 
 
 def _run_app_and_translate_errors() -> None:
@@ -102,15 +96,6 @@ def _run_app_and_translate_errors() -> None:
     except KeyboardInterrupt:
         _print_interrupted_message()
         sys.exit(ExitCode.INTERRUPTED)
-
-
-def _exit_quietly_after_closed_pipe() -> NoReturn:
-    """End quietly, as a program does that SIGPIPE ends: the reader of a pipe, such as `head`, needs no more."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            os.dup2(null, stream.fileno())  # the interpreter flushes both when it ends
-    sys.exit(ExitCode.BROKEN_PIPE)
 
 
 def _exit_with_error(error: BlnSearchError) -> NoReturn:

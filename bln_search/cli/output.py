@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableT
 from rich.segment import Segment
 from rich.text import Text
 
+from bln_search.core.credentials import redact_secrets
 from bln_search.core.errors import OutputFileError
 from bln_search.core.files.atomic import write_atomically
 from bln_search.reports.terminal.columns import CellKind, Column
@@ -95,8 +96,8 @@ def print_line(line: str, console: Console = results) -> None:
 
 
 def print_error(message: str) -> None:
-    """Print an error of a command that exits with a code of its own."""
-    errors.print(Text.assemble(("error:", "bold red"), f" {message}"), highlight=False)
+    """Print an error of a command that exits with a code of its own, without what looks like a secret."""
+    errors.print(Text.assemble(("error:", "bold red"), f" {redact_secrets(message)}"), highlight=False)
 
 
 class RecordsFormat(StrEnum):
@@ -129,14 +130,15 @@ class LeaderboardFormat(StrEnum):
 
 def check_output_path_writable(path: Path) -> None:
     """Raise OutputFileError if a file cannot be written to `path`; called before anything is computed for it."""
-    if path.exists() and not path.is_file():
-        raise OutputFileError(
-            f"{path} is not a regular file: choose another with --output, or redirect standard output"
-        )
-    if not path.parent.is_dir():
-        raise OutputFileError(
-            f"{path} cannot be written: create the folder {path.parent} first, or choose another file with --output"
-        )
+    with _name_output_file(path):
+        if path.exists() and not path.is_file():
+            raise OutputFileError(
+                f"{path} is not a regular file: choose another with --output, or redirect standard output"
+            )
+        if not path.parent.is_dir():
+            raise OutputFileError(
+                f"{path} cannot be written: create the folder {path.parent} first, or choose another file with --output"
+            )
 
 
 def write_file_atomically(path: Path, content: bytes) -> None:
@@ -144,8 +146,15 @@ def write_file_atomically(path: Path, content: bytes) -> None:
     check_output_path_writable(path)
     umask = os.umask(0)
     os.umask(umask)
-    try:
+    with _name_output_file(path):
         write_atomically(path.resolve(), content, mode=0o666 & ~umask)
+
+
+@contextmanager
+def _name_output_file(path: Path) -> Iterator[None]:
+    """Translate an OSError into an OutputFileError that names the file."""
+    try:
+        yield
     except OSError as error:
         raise OutputFileError(
             f"{path} cannot be written ({error.strerror}): choose another file with --output"

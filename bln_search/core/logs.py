@@ -6,6 +6,7 @@ import json
 import logging
 from datetime import UTC, datetime
 
+from bln_search.core.credentials import redact_secrets
 from bln_search.core.files.log_files import LogFileSettings, open_first_unlocked_log_handler
 
 _log = logging.getLogger(__name__)
@@ -18,7 +19,15 @@ def _present_context_fields(record: logging.LogRecord) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class PlainLinesFormatter(logging.Formatter):
+class RedactingFormatter(logging.Formatter):
+    """Formats a record, its traceback included, without what looks like a secret."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text."""
+        return redact_secrets(super().format(record))
+
+
+class PlainLinesFormatter(RedactingFormatter):
     """Formats a record as one line of text, with the same values as `JsonLinesFormatter` at its end: `name=value`."""
 
     def __init__(self) -> None:
@@ -39,11 +48,11 @@ class JsonLinesFormatter(logging.Formatter):
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": redact_secrets(record.getMessage()),
             **_present_context_fields(record),
         }
         if record.exc_info:
-            line["error"] = self.formatException(record.exc_info)
+            line["error"] = redact_secrets(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False, default=str)
 
 

@@ -16,7 +16,7 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import RecordsFormat, print_line, results
+from bln_search.cli.output import RecordsFormat, print_line
 from bln_search.cli.records import print_records
 from bln_search.cli.sources import StudyFilter, open_study_source, study_to_list_record
 from bln_search.core.states import StudyState
@@ -92,7 +92,7 @@ def show(
             "spec": record.spec.model_dump(mode="json"),
             "trial_list": [_trial_to_json_fields(trial, labels[trial.point_json]) for trial in trials],
         }
-        results.print_json(json.dumps(document))
+        typer.echo(json.dumps(document, indent=2))
         return
     if output_format is RecordsFormat.TABLE:
         owner = f"owner {record.owner}, " if record.owner else ""
