@@ -327,7 +327,7 @@ class StudySpec(SpecSection):
 
 def _select_keys(section: Any, names: tuple[str, ...]) -> Any:
     """Return a section, or each section of a list, with these keys only."""
-    if isinstance(section, list):
+    if isinstance(section, list | tuple):
         return [_select_keys(member, names) for member in section]
     return {name: section[name] for name in names if name in section}
 

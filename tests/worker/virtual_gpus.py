@@ -28,7 +28,7 @@ class VirtualMachine:
         return connection, connection
 
     def Process(self, *, target, args, daemon):  # noqa: N802 - the signature of multiprocessing
-        connection, connection.environment = args
+        *_, connection, connection.environment = args
         return VirtualProcess(connection)
 
     def set_forkserver_preload(self, modules):
