@@ -35,6 +35,7 @@ from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
     from bln_search.api import (
+        ExampleScores,
         ExportReport,
         Metric,
         RankedConditions,
@@ -71,6 +72,7 @@ __all__ = [
     "BlnSearchError",
     "Client",
     "DataError",
+    "ExampleScores",
     "ExportReport",
     "InferenceConfiguration",
     "Method",
@@ -107,6 +109,7 @@ _HOMES = {
     "LN": "bln_search.norms",
     "MBN": "bln_search.norms",
     "Client": "bln_search.client",
+    "ExampleScores": "bln_search.api",
     "ExportReport": "bln_search.api",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.method",

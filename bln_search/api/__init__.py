@@ -19,8 +19,10 @@ from bln_search.api.ranked_layers import RankedLayers
 from bln_search.api.ranked_reader import load_ranked
 from bln_search.evaluation.split_metrics import Metric
 from bln_search.norms.replacement import register_norm_layer
+from bln_search.tasks.score import ExampleScores
 
 __all__ = [
+    "ExampleScores",
     "ExportReport",
     "ExportedNetwork",
     "FineTuningResult",

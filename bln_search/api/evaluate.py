@@ -115,8 +115,9 @@ def evaluate_configurations(
         score: The loss that ranks the rows: `cross_entropy` (softmax, targets are classes), `mse`, `mae`, or `bce`
             (targets from 0 to 1, outputs are logits). Or a function of outputs and targets that returns one loss for
             each example, alone or with correctness (a bool for each example); losses (n, ...) are averaged to (n,).
-            A loss module of torch needs `reduction="none"`. It is called with outputs of several configurations at
-            once. Without correctness the table has no accuracy.
+            A loss module of torch gives the mean that it computes over the whole split, with class weights and
+            ignored targets; a function may return `bln_search.ExampleScores`, losses with weights. It is called with
+            outputs of several configurations at once. Without correctness the table has no accuracy.
         forward: Calls the network with a mini-batch of any structure and returns its output, as in
             `lambda model, batch: model(**batch).logits`. It must call the model that it is given. By default a tensor
             is the only argument, a list of tensors gives the arguments, and a dictionary the keywords, without the

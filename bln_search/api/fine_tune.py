@@ -24,6 +24,7 @@ from bln_search.core.enums import Correction, PopulationEstimate, PopulationRefr
 from bln_search.core.errors import BatchDependenceWarning, DataError
 from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.scoring import score_examples
 from bln_search.norms.network.layers import (
     get_norms_by_name,
     moments_by_estimate_from_training_history,
@@ -182,7 +183,8 @@ class _FineTuningCallbacks:
         outputs = self.adapter.network(inputs)
         if len(outputs) != len(targets):
             raise DataError(f"train_loader yields {len(targets)} targets for {len(outputs)} outputs")
-        return self.score(outputs, targets)[0].mean()
+        losses, _, weights = score_examples(self.score, outputs, targets)
+        return losses.mean() if weights is None else (weights * losses).sum() / weights.sum()
 
     def refresh_population_values(self) -> None:
         """Give the layers population values of the present weights."""

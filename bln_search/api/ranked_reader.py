@@ -193,7 +193,10 @@ def _metric_values_from_json(content: Json) -> tuple[EvaluationKey, dict[str, fl
 
 
 def _outcomes_from_json(content: Json, store: NumberedTensors) -> tuple[EvaluationKey, ExampleOutcomes]:
+    weights = content.get("weights")
     outcomes = ExampleOutcomes(
-        store.get_by_name(content["losses"]).numpy(), store.get_by_name(content["correct"]).numpy()
+        store.get_by_name(content["losses"]).numpy(),
+        store.get_by_name(content["correct"]).numpy(),
+        None if weights is None else store.get_by_name(weights).numpy(),
     )
     return _evaluation_key_from_json(content), outcomes

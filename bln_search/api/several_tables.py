@@ -77,7 +77,7 @@ def _evaluations_of_row(row: LeaderboardRow, table: RankedConfigurations) -> lis
     for split, metrics in row.metrics.items():
         key = EvaluationKey(row.configuration, row.estimate, row.batch_size, split)
         outcomes = table.outcomes.get(key)
-        n = 0 if outcomes is None else len(outcomes.losses)
+        n = 0 if outcomes is None else len(outcomes.losses) - outcomes.left_out
         accuracy = None if metrics.accuracy is None else metrics.accuracy.mean
         evaluations.append(Evaluation(key, row.state, n, metrics.loss.mean, accuracy, outcomes=outcomes))
     return evaluations

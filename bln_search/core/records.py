@@ -23,10 +23,31 @@ class ExampleOutcomes:
     Attributes:
         losses: Losses, (n,); for classes in nats; float64 for a float64 network, otherwise float32.
         correct: Whether the prediction is correct, (n,); False for every example of a task without accuracy.
+        weights: Weight of each example in the mean, (n,); 0 for one that is left out. None for equal weights.
     """
 
     losses: NDArray[np.float32] | NDArray[np.float64]
     correct: NDArray[np.bool_]
+    weights: NDArray[np.float64] | None = None
+
+    @property
+    def left_out(self) -> int:
+        """Number of examples with the weight 0."""
+        return 0 if self.weights is None else int((self.weights == 0).sum())
+
+    def linearized(self) -> ExampleOutcomes:
+        """Outcomes of the examples that count, with equal weights, whose mean is the weighted mean L.
+
+        Losses are L + (w/w̄)·(l - L): the linearization of the ratio Σ w·l / Σ w (Cochran 1977, section 6.5). Their
+        differences between rows have the variance of the difference of the ratios.
+        """
+        if self.weights is None:
+            return self
+        counts = self.weights > 0
+        weights, losses = self.weights[counts], self.losses[counts].astype(np.float64)
+        mean = np.average(losses, weights=weights) if len(losses) else np.nan
+        values = mean + weights / weights.mean() * (losses - mean) if len(losses) else losses
+        return ExampleOutcomes(values, self.correct[counts])
 
 
 @dataclass(frozen=True, order=True)
@@ -105,7 +126,7 @@ class Evaluation:
     Attributes:
         key: Configuration, estimate, batch size, split and condition.
         state: Whether it was measured.
-        n: Number of examples.
+        n: Number of examples that count.
         loss: Mean loss (nats); None unless measured.
         accuracy: Accuracy (fraction); None unless measured, and if the score says of no example whether it is correct.
         reason: Why it is undefined or diverged.
@@ -130,13 +151,14 @@ class Evaluation:
     @staticmethod
     def from_outcomes(key: EvaluationKey, outcomes: ExampleOutcomes, *, has_accuracy: bool = True) -> Evaluation:
         """An evaluation with its mean loss and, if it has one, its accuracy; `diverged` if a loss is not finite."""
-        n = len(outcomes.losses)
-        not_finite = int(n - np.isfinite(outcomes.losses).sum())
+        counted = outcomes.linearized()
+        n = len(counted.losses)
+        not_finite = int((~np.isfinite(outcomes.losses)).sum())
         if not_finite:
             reason = f"the loss of {not_finite} of {n} examples is not a finite number"
             return Evaluation(key, EvaluationState.DIVERGED, n=n, reason=reason, outcomes=outcomes)
-        loss = float(outcomes.losses.mean(dtype=np.float64))
-        accuracy = float(outcomes.correct.mean()) if has_accuracy else None
+        loss = float(counted.losses.mean(dtype=np.float64))
+        accuracy = float(counted.correct.mean()) if has_accuracy else None
         return Evaluation(key, EvaluationState.MEASURED, n, loss, accuracy, outcomes=outcomes)
 
 

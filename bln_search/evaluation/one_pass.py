@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
@@ -20,13 +21,13 @@ from bln_search.evaluation.checks.independence import BatchPair, check_fused_pas
 from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
 from bln_search.evaluation.plain_passes import iter_plain_scores
-from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
+from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator
 from bln_search.evaluation.split_comparison import ContrastiveSplitScorer
 from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
 from bln_search.norms.precision import use_full_float32_precision
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
-from bln_search.tasks.score import ContrastiveScore, Score
+from bln_search.tasks.score import ContrastiveScore, Score, Scores
 
 _CHECKED_EXAMPLES = 8
 """Number of examples of each of two mini-batches that are compared with plain passes before the pass."""
@@ -155,7 +156,8 @@ def _iter_fused_scores(
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
     for index, group in enumerate(groups):
         kept = _KeptOutputs(evaluator, group, 0 if observe is None else memory_limit)
-        losses, correct = evaluator.score_output_chunks(kept.iter_chunks_and_keep_them(), group.targets)
+        scores = evaluator.score_output_chunks(kept.iter_chunks_and_keep_them(), group.targets)
+        losses = scores.losses
         if index == 0:
             different = conditioning.find_rows_unlike_double(losses[:, : len(first[1])], first)
             for row in different:
@@ -166,7 +168,7 @@ def _iter_fused_scores(
             for row, outputs in enumerate(row_outputs for chunk in kept.iter_chunks_again() for row_outputs in chunk):
                 precise = conditioning.compute_outputs_if_ill_conditioned(row, group)
                 observe(evaluator.rows[row], outputs if precise is None else precise, group.targets)
-        yield conditioning.replace_scores_of_ill_conditioned_rows(group, losses, correct)
+        yield conditioning.replace_scores_of_ill_conditioned_rows(group, scores)
 
 
 class _KeptOutputs:
@@ -195,13 +197,25 @@ class _KeptOutputs:
 
 
 def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> list[ExampleOutcomes]:
-    losses, correct = [], []
-    for group_losses, group_correct in scores:
-        losses.append((group_losses if group_losses.dtype == torch.float64 else group_losses.float()).cpu().numpy())
-        correct.append(group_correct.cpu().numpy())
+    losses, correct, weights = [], [], []
+    for group in scores:
+        losses.append((group.losses if group.losses.dtype == torch.float64 else group.losses.float()).cpu().numpy())
+        correct.append(group.correct.cpu().numpy())
+        weights.append(None if group.weights is None else group.weights.double().cpu().numpy())
         if progress is not None:
-            progress(group_losses.shape[1])
+            progress(group.losses.shape[1])
+    joined = _join_weights(weights, [group.shape[1] for group in losses])
     return [
-        ExampleOutcomes(np.ascontiguousarray(row_losses), np.ascontiguousarray(row_correct))
+        ExampleOutcomes(np.ascontiguousarray(row_losses), np.ascontiguousarray(row_correct), joined)
         for row_losses, row_correct in zip(np.concatenate(losses, 1), np.concatenate(correct, 1), strict=True)
     ]
+
+
+def _join_weights(weights: Sequence[NDArray[np.float64] | None], sizes: Sequence[int]) -> NDArray[np.float64] | None:
+    """Return the weights of all examples; None if all weigh the same."""
+    if all(of_group is None for of_group in weights):
+        return None
+    joined = np.concatenate(
+        [np.ones(n) if of_group is None else of_group for of_group, n in zip(weights, sizes, strict=True)]
+    )
+    return None if joined[0] > 0 and (joined == joined[0]).all() else joined

@@ -8,7 +8,9 @@ import torch
 
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowDetector
-from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator, Scores
+from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator
+from bln_search.evaluation.scoring import require_same_weights
+from bln_search.tasks.score import Scores
 
 
 def iter_plain_scores(
@@ -26,7 +28,12 @@ def iter_plain_scores(
         inputs, targets = batch
         outputs = [evaluator.plain_outputs(row, inputs)[: len(targets)] for row in range(len(evaluator.rows))]
         scores = [evaluator.score_outputs(row_outputs, targets) for row_outputs in outputs]
-        losses, correct = (torch.stack(values) for values in zip(*scores, strict=True))
+        losses, correct = (
+            torch.stack(values) for values in ([each.losses for each in scores], [each.correct for each in scores])
+        )
+        weights = scores[0].weights
+        for row_scores in scores[1:]:
+            require_same_weights(weights, row_scores.weights)
         if conditioning is None:
             conditioning = IllConditionedRowDetector(evaluator, evaluator.try_copy_in_double_precision(inputs), inputs)
             conditioning.mark_ill_conditioned_rows_and_warn(
@@ -34,8 +41,8 @@ def iter_plain_scores(
             )
         for row, precise in conditioning.plain_outputs_of_ill_conditioned_rows(batch).items():
             outputs[row] = precise
-            losses[row], correct[row] = evaluator.score_outputs(precise, targets)
+            losses[row], correct[row], _ = evaluator.score_outputs(precise, targets)
         if observe is not None:
             for row, row_outputs in enumerate(outputs):
                 observe(evaluator.rows[row], row_outputs, targets)
-        yield losses, correct
+        yield Scores(losses, correct, weights)

@@ -14,7 +14,7 @@ from bln_search.core.errors import ModelError
 from bln_search.data.inputs import Inputs, convert_to_double, first_examples_if_sliceable, map_tensors
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.chunking import ChunkSizes
-from bln_search.evaluation.scoring import score_examples
+from bln_search.evaluation.scoring import require_equal_weights_of_rows, require_same_weights, score_examples
 from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import (
@@ -29,11 +29,7 @@ from bln_search.norms.row_batching.row_tensor import (
 )
 from bln_search.norms.statistics import configuration_of_layer_in_row, select_layer_population
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
-from bln_search.tasks.score import Score
-
-Scores = tuple[Tensor, Tensor]
-"""Losses and correctness, each (rows, examples) or (examples,)."""
-
+from bln_search.tasks.score import Score, Scores
 
 OutputObserver = Callable[[InferenceRow, Tensor, Tensor], None]
 """Called with a row, its outputs (n, ...) and the targets (n, ...) of further examples, in the order of the data."""
@@ -99,7 +95,12 @@ class RowEvaluator:
     def score_output_chunks(self, outputs: Iterable[Tensor], targets: Tensor) -> Scores:
         """Return losses and correctness (rows, n) of outputs (rows, n, ...) in chunks of rows."""
         chunks = [self._score_rows(chunk, targets) for chunk in outputs]
-        return torch.cat([losses for losses, _ in chunks]), torch.cat([correct for _, correct in chunks])
+        weights = chunks[0].weights
+        for chunk in chunks[1:]:
+            require_same_weights(weights, chunk.weights)
+        return Scores(
+            torch.cat([chunk.losses for chunk in chunks]), torch.cat([chunk.correct for chunk in chunks]), weights
+        )
 
     def try_copy_in_double_precision(self, inputs: Inputs) -> RowEvaluator | None:
         """Return an evaluator of a copy of the network in double precision.
@@ -170,8 +171,8 @@ class RowEvaluator:
     def _score_rows(self, outputs: Tensor, targets: Tensor) -> Scores:
         rows, n = outputs.shape[:2]
         repeated = targets.repeat(rows, *[1] * (targets.ndim - 1))
-        losses, correct = self.score_outputs(outputs.flatten(0, 1), repeated)
-        return losses.view(rows, n), correct.view(rows, n)
+        losses, correct, weights = self.score_outputs(outputs.flatten(0, 1), repeated)
+        return Scores(losses.view(rows, n), correct.view(rows, n), require_equal_weights_of_rows(weights, rows))
 
 
 def require_output_tensor(output: object) -> Tensor:

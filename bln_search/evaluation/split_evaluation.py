@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from bln_search.core.enums import Split
+from bln_search.core.errors import DataError
 from bln_search.core.method import FEATURE_STATISTICS
 from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
 from bln_search.core.undefined_reasons import mini_batch_exceeds_slots_reason
@@ -67,6 +68,11 @@ def evaluate_split(
         progress=progress,
         observe=observe,
     )
+    for result in results:
+        if not isinstance(result, str) and len(result.losses) == result.left_out:
+            raise DataError(
+                f"score= counts no example of the split {split}: every target is ignored, or every weight is 0"
+            )
     keys = [EvaluationKey(row.configuration, row.estimate, batch_size, split, condition) for row in rows]
     return [
         Evaluation.make_undefined(key, result)

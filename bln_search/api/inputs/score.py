@@ -8,23 +8,25 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from bln_search.api.inputs.torch_losses import ClassLossRecorder, parse_loss_module
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.tasks.cross_entropy import check_class_targets, cross_entropy_and_correctness
 from bln_search.tasks.elementwise import absolute_errors, score_binary_logits, squared_errors
-from bln_search.tasks.score import Score
+from bln_search.tasks.score import ExampleScores, Score, Scores, WeightedScore
 
 ScoreName = Literal["cross_entropy", "mse", "mae", "bce"]
-ScoreFunction = Callable[[Tensor, Tensor], Tensor | tuple[Tensor, Tensor]]
-"""A function from outputs (n, ...) and targets (n, ...) to per-example losses, alone or with correctness."""
+ScoreFunction = Callable[[Tensor, Tensor], Tensor | tuple[Tensor, Tensor] | ExampleScores]
+"""A function from outputs (n, ...) and targets (n, ...) to losses, alone, with correctness, or with weights."""
 
 UserScore = ScoreName | ScoreFunction
 
 
-class ScoreWithOptionalCorrectness:
-    """A score function that returns losses and correctness where the function of the user may return losses alone.
+class ScoreWithOptionalCorrectness(WeightedScore):
+    """A score with losses, correctness and weights where the function of the user may return losses alone.
 
-    Losses (n, ...) are averaged to (n,). Correctness that does not exist is False for every example.
+    Losses (n, ...) are averaged to (n,), with the weights of their elements. Correctness that does not exist is False
+    for every example.
 
     Attributes:
         function: The function of the user.
@@ -34,15 +36,71 @@ class ScoreWithOptionalCorrectness:
     def __init__(self, function: ScoreFunction) -> None:
         self.function = function
         self.has_correctness = True
+        self._loss = parse_loss_module(function) if isinstance(function, nn.Module) else None
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return losses and correctness (n,) of outputs (n, ...) and targets (n, ...)."""
-        scores = self.function(outputs, targets)
-        self.has_correctness = not isinstance(scores, Tensor)
-        if not isinstance(scores, Tensor):
-            return scores
-        correct = torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
-        return _mean_loss_per_example(scores, outputs, targets), correct
+        losses, correct, _ = self.score_with_weights(outputs, targets)
+        return losses, correct
+
+    def score_with_weights(self, outputs: Tensor, targets: Tensor) -> Scores:
+        """Return losses, correctness and weights (n,) of outputs (n, ...) and targets (n, ...).
+
+        Raises:
+            ModelError: The function returns something else.
+            DataError: Outputs and targets do not fit a loss of torch.
+        """
+        if self.function in _DESCRIPTIONS:
+            return self._complete(self.function(outputs, targets), None, outputs, targets)
+        with ClassLossRecorder() as recorder:
+            returned = self.function(outputs, targets) if self._loss is None else self._call_loss(outputs, targets)
+        losses = returned[0] if isinstance(returned, tuple | list) and len(returned) == 2 else returned
+        weights = recorder.find_weights(losses) if isinstance(losses, Tensor) and losses.ndim else None
+        return self._complete(returned, weights, outputs, targets)
+
+    def _call_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        """Losses of the elements by a loss of torch."""
+        assert self._loss is not None
+        try:
+            losses: Tensor = self._loss.module(outputs, targets)
+        except torch.OutOfMemoryError:
+            raise
+        except (IndexError, RuntimeError, TypeError, ValueError) as error:
+            raise DataError(
+                f"{type(self.function).__name__} failed for outputs of type {outputs.dtype} and shape "
+                f"{tuple(outputs.shape)} and targets of type {targets.dtype} and shape {tuple(targets.shape)}: {error}"
+            ) from error
+        return losses
+
+    def _complete(
+        self,
+        returned: Tensor | tuple[Tensor, Tensor] | ExampleScores,
+        weights: Tensor | None,
+        outputs: Tensor,
+        targets: Tensor,
+    ) -> Scores:
+        """Scores of each example from what a function returned, and the weights of the elements of its losses."""
+        none_correct = torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
+        self.has_correctness = not isinstance(returned, Tensor)
+        if isinstance(returned, ExampleScores):
+            self.has_correctness = returned.correct is not None
+            correct = none_correct if returned.correct is None else returned.correct
+            return _average_example_scores(returned, correct, outputs, targets)
+        if not isinstance(returned, Tensor):
+            if weights is None or not isinstance(returned[1], Tensor):
+                return returned  # type: ignore[return-value]  # checked by `score_examples`
+            _check_weights(weights, returned[0])
+            return _weighted_means_of_examples(returned[0], weights, returned[1])
+        if weights is None and self._loss is not None and returned.ndim and len(returned) == len(outputs):
+            _check_losses_of_examples(returned, outputs, targets)
+            elements = returned[:1].numel() if self._loss.averages_elements else 1
+            losses = returned.flatten(1).sum(1) / elements if returned.ndim > 1 else returned
+            return Scores(losses, none_correct, returned.new_full((len(returned),), elements))
+        if weights is None:
+            return Scores(_mean_loss_per_example(returned, outputs, targets), none_correct)
+        _check_losses_of_examples(returned, outputs, targets)
+        _check_weights(weights, returned)
+        return _weighted_means_of_examples(returned, weights, none_correct)
 
 
 def parse_score(score: UserScore) -> Score:
@@ -50,27 +108,20 @@ def parse_score(score: UserScore) -> Score:
 
     Raises:
         TypeError: It is neither a name nor a function.
-        ValueError: The name does not exist, or a loss module reduces the losses of a mini-batch to one number.
+        ValueError: The name does not exist, or a loss module has no loss of each example.
     """
     if isinstance(score, str):
         if score not in _NAMED_SCORES:
             raise ValueError(
                 f"there is no score {score!r}: choose one of {', '.join(_NAMED_SCORES)}, or give a function of outputs "
-                'and targets, or a loss module as in torch.nn.HuberLoss(reduction="none")'
+                "and targets, or a loss module as in torch.nn.HuberLoss()"
             )
         return _wrap_score_function(_NAMED_SCORES[score])
     if not callable(score) or isinstance(score, type):
         kind = f"is the class {score.__name__}" if isinstance(score, type) else f"has the type {type(score).__name__}"
         raise TypeError(
             f"score {kind}: give a name ({', '.join(_NAMED_SCORES)}), a function of outputs and targets, or a loss "
-            'module as in torch.nn.MSELoss(reduction="none")'
-        )
-    reduction = getattr(score, "reduction", "none") if isinstance(score, nn.Module) else "none"
-    if reduction != "none":
-        name = type(score).__name__
-        raise ValueError(
-            f"{name}(reduction={reduction!r}) returns one number for a mini-batch, and a score returns one loss for "
-            f'each example: use {name}(reduction="none")'
+            "module as in torch.nn.MSELoss()"
         )
     return _wrap_score_function(score)
 
@@ -134,6 +185,41 @@ _DESCRIPTIONS: Mapping[ScoreFunction, LossDescription] = {
 
 def _mean_loss_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
     """Return losses (n,), means over the other axes. Raises ModelError unless the first axis is the example."""
+    _check_losses_of_examples(losses, outputs, targets)
+    losses = losses if losses.is_floating_point() else losses.float()
+    return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
+
+
+def _average_example_scores(scores: ExampleScores, correct: Tensor, outputs: Tensor, targets: Tensor) -> Scores:
+    """Return scores (n,) from those that a function returned with or without weights."""
+    losses, weights = scores.losses, scores.weights
+    if weights is None:
+        return Scores(_mean_loss_per_example(losses, outputs, targets), correct)
+    _check_losses_of_examples(losses, outputs, targets)
+    _check_weights(weights, losses)
+    return _weighted_means_of_examples(torch.where(weights > 0, losses * weights, 0), weights, correct)
+
+
+def _weighted_means_of_examples(losses: Tensor, weights: Tensor, correct: Tensor) -> Scores:
+    """Return scores (n,) from losses of elements (n, ...) that are multiplied by their weights."""
+    sums, totals = (values if values.ndim == 1 else values.flatten(1).sum(1) for values in (losses, weights))
+    return Scores(sums / torch.where(totals > 0, totals, 1), correct, totals)
+
+
+def _check_weights(weights: Tensor, losses: Tensor) -> None:
+    """Raise ModelError unless weights are numbers of at least 0 in the shape and on the device of the losses."""
+    if not isinstance(weights, Tensor) or weights.shape != losses.shape or weights.device != losses.device:
+        given = f"{tuple(weights.shape)} on {weights.device}" if isinstance(weights, Tensor) else type(weights).__name__
+        raise ModelError(
+            f"score must return weights in the shape and on the device of its losses, {tuple(losses.shape)} on "
+            f"{losses.device}, not {given}"
+        )
+    if not bool(((weights >= 0) & (weights < torch.inf)).all()):
+        raise ModelError("the weights of score are finite numbers of at least 0; some are negative, infinite or NaN")
+
+
+def _check_losses_of_examples(losses: Tensor, outputs: Tensor, targets: Tensor) -> None:
+    """Raise ModelError unless the first axis of losses is the example."""
     n = len(outputs)
     if losses.ndim == 0:
         raise ModelError(
@@ -150,8 +236,6 @@ def _mean_loss_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> 
             f"score compares outputs of shape {tuple(outputs.shape)} with targets of shape {tuple(targets.shape)} and "
             f'returns {tuple(losses.shape)}: give both the same shape, or use score="mse", "mae" or "bce", which do so'
         )
-    losses = losses if losses.is_floating_point() else losses.float()
-    return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
 
 
 def _is_loss_shape_broadcast(losses: Tensor, outputs: Tensor, targets: Tensor) -> bool:

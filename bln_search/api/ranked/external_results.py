@@ -140,7 +140,7 @@ def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
     """The number of examples of each split. Raises ModelError where mini-batch sizes have different numbers."""
     counts: dict[Split, set[int]] = {}
     for key, outcomes in table.outcomes.items():
-        counts.setdefault(key.split, set()).add(len(outcomes.losses))
+        counts.setdefault(key.split, set()).add(len(outcomes.losses) - outcomes.left_out)
     for split, sizes in counts.items():
         if len(sizes) > 1:
             raise ModelError(f"the rows have {', '.join(map(str, sorted(sizes)))} examples of the split {split}")
@@ -173,7 +173,7 @@ def _build_external_evaluations_of_row(
     evaluations = []
     for split, metrics in row.metrics.items():
         outcomes = table.outcomes[EvaluationKey(row.configuration, row.estimate, row.batch_size, split)]
-        losses, correct = encode_losses_and_correctness(outcomes)
+        losses, correct = encode_losses_and_correctness(outcomes.linearized())
         evaluations.append(
             ExternalEvaluation(
                 **identity,

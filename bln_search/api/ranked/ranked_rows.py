@@ -115,7 +115,7 @@ class RankedRows:
         """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""
         split = self.board.ranked_on
         evaluations = [EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for key in keys]
-        outcomes = [[table.outcomes[key] for key in evaluations] for table in self.per_network_tables]
+        outcomes = [[table.outcomes[key].linearized() for key in evaluations] for table in self.per_network_tables]
         examples = len(outcomes[0][0].losses)
         if examples < 2:
             return None

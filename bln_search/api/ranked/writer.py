@@ -191,4 +191,5 @@ def _outcomes_to_json(key: EvaluationKey, outcomes: ExampleOutcomes, store: Numb
     return _evaluation_key_to_json(key) | {
         "losses": store.add(torch.from_numpy(np.ascontiguousarray(outcomes.losses))),
         "correct": store.add(torch.from_numpy(np.ascontiguousarray(outcomes.correct))),
+        "weights": None if outcomes.weights is None else store.add(torch.from_numpy(outcomes.weights)),
     }

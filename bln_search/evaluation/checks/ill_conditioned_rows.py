@@ -13,7 +13,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from bln_search.data.inputs import Inputs, first_examples_if_sliceable
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
-from bln_search.evaluation.row_evaluator import RowEvaluator, Scores
+from bln_search.evaluation.row_evaluator import RowEvaluator
+from bln_search.tasks.score import Scores
 
 ROUNDING_TOLERANCE = 1e-4
 """Rounding error of losses, relative to 1 + |loss|, above which a row is ill-conditioned.
@@ -58,7 +59,7 @@ class IllConditionedRowDetector:
         """Do the same as `find_rows_unlike_double` with plain forward passes."""
         if self.double is None:
             return {}
-        repeated, _ = self.evaluator.plain_scores(0, batch)
+        repeated = self.evaluator.plain_scores(0, batch).losses
         if (
             loss_distance_in_tolerances(repeated, losses[0], ROUNDING_TOLERANCE) > 1
         ):  # the network is random or stateful
@@ -86,13 +87,14 @@ class IllConditionedRowDetector:
             return "there is no higher precision: use other configurations, or larger mini-batches"
         return "evaluate them in double precision"
 
-    def replace_scores_of_ill_conditioned_rows(self, group: BatchGroup, losses: Tensor, correct: Tensor) -> Scores:
-        """Return losses and correctness (rows, n) of a group, those of ill-conditioned rows in double precision."""
+    def replace_scores_of_ill_conditioned_rows(self, group: BatchGroup, scores: Scores) -> Scores:
+        """Return the scores (rows, n) of a group, those of ill-conditioned rows in double precision."""
+        losses, correct, weights = scores
         rows = sorted(self.rows)
         if rows and self.double is not None:
             exact = self.double.fused_scores(group, rows)
             losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
-        return losses, correct
+        return Scores(losses, correct, weights)
 
     def compute_outputs_if_ill_conditioned(self, row: int, group: BatchGroup) -> Tensor | None:
         """Return outputs (n, ...) of an ill-conditioned row in double precision; None for any other row."""

@@ -151,8 +151,8 @@ def _fused_outputs(evaluator: RowEvaluator, group: BatchGroup, rows: Sequence[in
 
 def _check_score_independence(evaluator: RowEvaluator, group: BatchGroup, outputs: Tensor) -> None:
     """Raise ModelError where the loss of an example depends on the examples that are scored with it."""
-    together, _ = evaluator.score_outputs(outputs, group.targets)
-    alone, _ = evaluator.score_outputs(outputs[: group.size], group.targets[: group.size])
+    together = evaluator.score_outputs(outputs, group.targets).losses
+    alone = evaluator.score_outputs(outputs[: group.size], group.targets[: group.size]).losses
     if loss_distance_in_tolerances(together[: group.size], alone, machine_epsilon_of_dtype(alone.dtype) ** 0.5) > 1:
         raise ModelError(
             "score= returns another loss for an example where examples of other configurations and mini-batches are "

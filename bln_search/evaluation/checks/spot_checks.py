@@ -70,7 +70,7 @@ class SpotChecks:
         start, end = index * group.size, (index + 1) * group.size
         batch = group.inputs[start:end], group.targets[start:end]
         fused = losses[row, start : start + len(batch[1])]
-        plain, _ = self.evaluator.plain_scores(row, batch)
+        plain = self.evaluator.plain_scores(row, batch).losses
         if loss_distance_in_tolerances(fused, plain, self.epsilon**0.5) <= 1:
             return True
         self._check_rounding_explains_difference(group, index, batch, row, fused, plain)
@@ -92,7 +92,7 @@ class SpotChecks:
             evaluator, epsilon = self.double, torch.finfo(torch.float64).eps
             fused = evaluator.fused_scores(group)[0][row, start : start + len(batch[1])]
             batch = convert_to_double(batch[0]), batch[1]  # rounding errors of double precision are those of its inputs
-            plain, _ = evaluator.plain_scores(row, batch)
+            plain = evaluator.plain_scores(row, batch).losses
             if loss_distance_in_tolerances(fused, plain, _DOUBLE_TOLERANCE) <= 1:
                 return
         if not is_rounding_error(loss_distance_in_tolerances(fused, plain, epsilon**0.5), evaluator, row, [batch[0]]):
