@@ -104,4 +104,5 @@ def reorder_evaluations(
 
 
 def _take_examples(outcomes: ExampleOutcomes, positions: NDArray[np.intp]) -> ExampleOutcomes:
-    return replace(outcomes, losses=outcomes.losses[positions], correct=outcomes.correct[positions])
+    weights = None if outcomes.weights is None else outcomes.weights[positions]
+    return replace(outcomes, losses=outcomes.losses[positions], correct=outcomes.correct[positions], weights=weights)
