@@ -36,7 +36,7 @@ WRONG_ARGUMENTS = {
     "one_pass": ["no", 0, None],
     "per_slot": ["no", 1, None],
     "correction": ["besel", None, 3],
-    "score": ["accuracy", None, 3, nn.MSELoss, nn.CrossEntropyLoss(), nn.MSELoss()],
+    "score": ["accuracy", None, 3, nn.MSELoss, nn.CrossEntropyLoss(reduction="sum"), nn.MSELoss(reduction="sum")],
     "forward": ["logits", 3],
     "target": ["labels", 1],
     "gathered": [3, {"epoch": 3}, [1]],
