@@ -57,7 +57,7 @@ def test_submit_and_wait_prints_what_run_prints(service, file, tmp_path):
     assert "already submitted, is complete" in again.stderr
     assert "Recommended: bln " in again.stdout
     refused = call("submit", file, *asked, "--token", "none", home=service.home, check=1).stderr
-    assert f"{service.address}/: this token is unknown, revoked or expired" in refused
+    assert f"{service.address}: this token is unknown, revoked or expired" in refused
 
 
 @pytest.mark.slow
