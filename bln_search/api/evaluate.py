@@ -121,10 +121,10 @@ def evaluate_configurations(
         forward: Calls the network with a mini-batch of any structure and returns its output, as in
             `lambda model, batch: model(**batch).logits`. It must call the model that it is given. By default a tensor
             is the only argument, a list of tensors gives the arguments, and a dictionary the keywords, without the
-            keys `labels`, `label`, `targets` and `target`. Of an output that is no tensor, `logits`, `out` or the
-            first item is taken.
+            targets. Of an output that is no tensor, `logits`, `out` or the first item is taken.
         target: Returns the targets in a mini-batch, as in `lambda batch: batch["y"]`. By default the second of two
-            parts, or the labels of a dictionary.
+            parts, or the key `labels`, `label`, `targets` or `target` of a dictionary that is no input of the network's
+            `forward`.
         metrics: Metrics over all examples of a split, by name, as in `{"AUC": function}`: functions of all outputs and
             targets that return a number, objects with `update`, `compute` and `reset` (torchmetrics), or a
             `bln_search.Metric`, which says whether a higher value is better. They do not rank the rows. Functions need

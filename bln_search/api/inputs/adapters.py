@@ -11,12 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bln_search.api.inputs.batch_forms import (
-    Target,
-    call_network_with_unpacked_inputs,
-    extract_inputs_from_batch,
-    extract_targets_from_batch,
-)
+from bln_search.api.inputs.batch_forms import BatchForms, Target, call_network_with_unpacked_inputs
 from bln_search.api.inputs.output_selection import make_output_tensor_selector, return_output_unchanged
 from bln_search.api.inputs.role_loader import RoleLoader
 from bln_search.api.inputs.score import check_targets_fit_score
@@ -46,7 +41,8 @@ class BatchAdapter:
         network: The network.
         forward: Called with the network, or a copy of it, and with a mini-batch; returns the outputs. None for the
             default: a tensor is the only argument, a list gives the arguments, a dictionary the keywords.
-        target: Returns the targets in a mini-batch; None for the second of two parts, or the labels of a dictionary.
+        target: Returns the targets in a mini-batch; None for the second of two parts, or the label key of a dictionary
+            that is no input of the network.
         device: To which mini-batches are copied.
 
     Attributes:
@@ -65,6 +61,7 @@ class BatchAdapter:
         self.network = network if forward is None else NetworkWithCallAdapter(network, forward, return_output_unchanged)
         self.device = device
         self._original, self._forward, self._target = network, forward, target
+        self._forms = BatchForms(network, target, has_forward=forward is not None)
         self._select: Callable[[Any], Any] | None = None
         self._is_structured = False
         self._classes: int | None = None
@@ -94,8 +91,9 @@ class BatchAdapter:
             ModelError: The network returns something else than outputs of the examples.
         """
         names, batches = self._start_reading(loader)
-        name = next(names)
-        first = self._copy_inputs_and_targets(next(batches), name)
+        name, batch = next(names), next(batches)
+        self._forms.learn_form_of_labelled_batches(batch, loader.name)
+        first = self._copy_inputs_and_targets(batch, name)
         self.not_finite_note = None
         self._note_values_that_are_not_finite(first[0], name)
         if loader.sample_batch is None:
@@ -126,6 +124,15 @@ class BatchAdapter:
             return sum(len(self._get_targets_of_batch(batch, loader.name)) for batch in loader.loader)
         is_sized = loader.sample_batch is not None and not getattr(loader.loader, "drop_last", True)
         return len(loader.loader.sampler) if is_sized else None  # type: ignore[attr-defined]
+
+    def learn_form_of_split_sample(self, loader: RoleLoader) -> None:
+        """Note the form of the mini-batches of a split, if one can be read in advance.
+
+        Raises:
+            DataError: Inputs or targets cannot be found.
+        """
+        if loader.sample_batch is not None:
+            self._forms.learn_form_of_labelled_batches(loader.sample_batch, loader.name)
 
     def check_form_of_population_sample(self, loader: RoleLoader) -> None:
         """Check the form of a mini-batch of a population, if one can be read in advance; the network is not called.
@@ -209,11 +216,7 @@ class BatchAdapter:
         """A copy of the inputs of a mini-batch with these targets; None for a mini-batch without targets."""
         examples = None if targets is None else len(targets)
         is_default = self._forward is None
-        value = (
-            extract_inputs_from_batch(batch, self._target, name, with_targets=targets is not None)
-            if is_default
-            else batch
-        )
+        value = self._forms.extract_inputs(batch, name, with_targets=targets is not None) if is_default else batch
         if isinstance(value, Tensor):
             _check_example_axis(value, name, examples)
             return remove_tensor_subclass(value).to(self.device, copy=True)
@@ -237,7 +240,7 @@ class BatchAdapter:
 
     def _get_targets_of_batch(self, batch: Any, name: str) -> Tensor:
         """The targets of a mini-batch. Raises DataError unless they are a tensor with examples."""
-        targets = extract_targets_from_batch(batch, self._target, name)
+        targets = self._forms.extract_targets(batch, name)
         if not isinstance(targets, Tensor):
             if self._target is not None:
                 raise DataError(f"target= returns {type(targets).__name__}: targets are a tensor, examples first")

@@ -71,6 +71,8 @@ class EvaluationData:
             ModelError: The network returns something else than outputs of the examples.
         """
         adapter.needs_one_pass, adapter.needs_slots = one_pass, per_slot
+        for split in self.loaders_of_all_splits:
+            adapter.learn_form_of_split_sample(split)
         for population in self.populations.values():
             adapter.check_form_of_population_sample(population)
         for split in self.loaders_of_all_splits:
