@@ -87,7 +87,9 @@ def test_network_with_a_damaged_file_is_trained_again(ledger, environment):
 
 @pytest.mark.slow
 def test_first_error_is_raised_and_trials_are_released(ledger, environment):
-    more_than_run_at_once = parse_study(SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3, 4, 5, 6, 7]"))
+    more_than_run_at_once = parse_study(
+        SMALL_STUDY.replace("LR", "0.002").replace("[0, 1]", "[0, 1, 2, 3, 4, 5, 6, 7]")
+    )
     study_id = ledger.studies.store_study_once(more_than_run_at_once)
 
     class Stop(Exception):
