@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from bln_search.api.arguments import check_network_is_module
+from bln_search.api.arguments import check_network_is_module, parse_flag
+from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
@@ -31,12 +32,14 @@ class PerLayerConfigurationWithPopulations:
         layers: The names of the layers.
         populations: The population values by layer.
         blends: The weights of the population by layer, for layers with blended statistics.
+        measured_with: Fingerprint of the network with which the population values were measured; None if unknown.
     """
 
     configuration: PerLayerConfiguration
     layers: tuple[str, ...]
     populations: Mapping[str, LayerPopulation]
     blends: Mapping[str, PopulationWeight] = field(default_factory=dict)
+    measured_with: NetworkFingerprint | None = None
 
     def __str__(self) -> str:
         return str(self.configuration)
@@ -50,10 +53,11 @@ Choice = (
 )
 
 
-def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
+def apply_configuration(network: nn.Module, choice: Choice, *, allow_other_weights: bool = False) -> nn.Module:
     """Make `network` use `choice` in evaluation mode. The state dict contains the configuration and its values.
 
-    Warns (BatchDependenceWarning) if the outputs then depend on the mini-batch.
+    Warns (BatchDependenceWarning) if the outputs then depend on the mini-batch; and (UserWarning) of population values
+    that were measured with other weights, where these are allowed.
 
     Args:
         network: A network with normalization layers of bln-search.
@@ -61,19 +65,23 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
             and `network` is one of them); or a configuration, whose population values
             the layers must have already: one for all layers (`"FFFF"`), or one for each layer (`"TTFF.FFFF"`, in the
             order in which the network reaches them, as `search_layers` prints them).
+        allow_other_weights: Use population values of a row although they were measured with other parameters or
+            buffers than those of `network`, as of another network or before further training.
 
     Returns:
         The network.
 
     Raises:
         ModelError: The network has no normalization layers, or other layers than the evaluated network; the
-            configuration belongs to another method; or no layer has its population values. The network is unchanged.
+            configuration belongs to another method; no layer has its population values; or those of the row were
+            measured with other weights. The network is unchanged.
 
     Example:
         bln_search.apply_configuration(model, ranked.recommended)
         bln_search.apply_configuration(model, "TTTT")  # the layers have population values now
     """
     check_network_is_module(network, "apply_configuration(network, choice)")
+    parse_flag("allow_other_weights", allow_other_weights)
     layers = get_norms_by_name(network)
     if isinstance(choice, RankedConfiguration):
         choice = choice.with_populations_of_network(network)
@@ -84,6 +92,7 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
         raise ModelError(
             f"this is not the network that was evaluated: the layer {unknown_layers[0]} is not in this one"
         )
+    _check_populations_belong_to_weights(choice, network, allow_other_weights=allow_other_weights)
     snapshots = {layer: layer.configured_state() for layer in layers.values()}
     try:
         for name, configuration in configurations.items():
@@ -101,6 +110,27 @@ def apply_configuration(network: nn.Module, choice: Choice) -> nn.Module:
             stacklevel=2,
         )
     return network
+
+
+def _check_populations_belong_to_weights(choice: Choice, network: nn.Module, *, allow_other_weights: bool) -> None:
+    """Raise ModelError, or warn, where the values of a row were measured with other weights."""
+    if not isinstance(choice, RankedConfiguration | PerLayerConfigurationWithPopulations):
+        return
+    if choice.measured_with is None or not choice.populations:
+        return
+    different = choice.measured_with.describe_difference(NetworkFingerprint.of_network(network))
+    if different is None:
+        return
+    problem = (
+        f"the population values of {choice} were measured with other {different} than this network has: it is another "
+        "network, or its weights changed after the evaluation"
+    )
+    if not allow_other_weights:
+        raise ModelError(
+            f"{problem}. Evaluate this network, or use the values with apply_configuration(network, row, "
+            "allow_other_weights=True)"
+        )
+    warnings.warn(f"{problem}; its outputs may be wrong", stacklevel=3)
 
 
 def _blend_weights_by_layer(choice: Choice, names: Iterable[str]) -> Mapping[str, PopulationWeight]:

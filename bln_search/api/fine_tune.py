@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
 import torch
@@ -119,7 +119,8 @@ def fine_tune(
 
     before = rank_all_configurations()
     row = _choose_training_row(choice, before)
-    _apply_row_without_warning(tuned, row)
+    is_estimated_anew = refresh is PopulationRefresh.EPOCH
+    _apply_row_without_warning(tuned, replace(row, measured_with=None) if is_estimated_anew else row)
     trainer = _FineTuningCallbacks(tuned, train_loader, options, per_slot=row.per_slot)
     tuning = FineTuningRun(
         tuned,

@@ -1,11 +1,39 @@
-"""A fingerprint of the parameters of a network, to tell several trained networks apart."""
+"""Fingerprints of the parameters and buffers of a network, to recognize the network of population values."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from bln_search.norms import Normalization
+
+
+@dataclass(frozen=True)
+class NetworkFingerprint:
+    """What population values of a network depend on.
+
+    Attributes:
+        parameters: SHA-256 of the parameters.
+        buffers: SHA-256 of the buffers outside of the normalization layers.
+    """
+
+    parameters: str
+    buffers: str
+
+    @staticmethod
+    def of_network(network: nn.Module) -> NetworkFingerprint:
+        """Fingerprint the values that a network has now."""
+        return NetworkFingerprint(parameter_fingerprint(network), _compute_sha256(_iter_state_buffers(network)))
+
+    def describe_difference(self, other: NetworkFingerprint) -> str | None:
+        """Return which values differ; None where all are equal."""
+        if self.parameters != other.parameters:
+            return "parameters"
+        return None if self.buffers == other.buffers else "buffers"
 
 
 def parameter_fingerprint(network: nn.Module) -> str:
@@ -13,9 +41,25 @@ def parameter_fingerprint(network: nn.Module) -> str:
 
     Buffers do not count: population values and the applied configuration are buffers.
     """
+    return _compute_sha256(sorted(network.named_parameters(), key=lambda named: named[0]))
+
+
+def _iter_state_buffers(network: nn.Module) -> Iterable[tuple[str, Tensor]]:
+    """Yield the floating-point buffers of the state dict, without those of normalization layers and their parts."""
+    of_layers = {
+        id(part) for layer in network.modules() if isinstance(layer, Normalization) for part in layer.modules()
+    }
+    for prefix, module in sorted(network.named_modules(), key=lambda named: named[0]):
+        for name, buffer in sorted(module.named_buffers(recurse=False)):
+            is_saved = name not in module._non_persistent_buffers_set
+            if is_saved and buffer.is_floating_point() and id(module) not in of_layers:
+                yield f"{prefix}.{name}", buffer
+
+
+def _compute_sha256(tensors: Iterable[tuple[str, Tensor]]) -> str:
     digest = hashlib.sha256()
-    for name, parameter in sorted(network.named_parameters()):
-        values = parameter.detach().cpu().contiguous()
+    for name, tensor in tensors:
+        values = tensor.detach().cpu().contiguous()
         digest.update(f"{name} {values.dtype} {tuple(values.shape)}\n".encode())
         digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()

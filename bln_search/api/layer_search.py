@@ -21,6 +21,7 @@ from bln_search.api.arguments import (
     parse_memory_limit,
 )
 from bln_search.api.estimates import collect_all_population_estimates, parse_population_loaders
+from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.fixed_layers import find_fixed_layers, stored_populations_of_fixed_layers
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
@@ -161,6 +162,7 @@ def search_layers(
     data.try_network_on_first_batches(adapter, scoring, one_pass=False, per_slot=parse_flag("per_slot", per_slot))
     batches, test_batches = _load_validation_and_test_batches(data, scoring, adapter)
     fold_of_batch = assign_mini_batches_to_folds(len(batches), folds)
+    measured_with = NetworkFingerprint.of_network(network)
     estimates = collect_all_population_estimates(adapter, layers, data.populations, gathered, kept=kept)
     if parsed_estimate not in estimates:
         raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
@@ -199,6 +201,7 @@ def search_layers(
         record,
         {name: populations[layer] for name, layer in layers.items() if layer in populations},
         blends={name: layer.blend for name, layer in kept.items() if layer.blend is not None},
+        measured_with=measured_with,
     )
 
 

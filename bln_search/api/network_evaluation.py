@@ -14,6 +14,7 @@ from bln_search.api.estimates import (
     get_moments_of_first_data_population,
     list_possible_inference_rows,
 )
+from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData
@@ -76,7 +77,7 @@ class NetworkEvaluator:
     """
 
     def __init__(self, network: nn.Module, data: EvaluationData, settings: CheckedEvaluationArguments) -> None:
-        self._layers = get_norms_by_name(network)
+        self._network, self._layers = network, get_norms_by_name(network)
         self._adapter = BatchAdapter(network, settings.forward, settings.target, get_network_device(network))
         self._data, self._settings = data, settings
         data.try_network_on_first_batches(
@@ -87,6 +88,7 @@ class NetworkEvaluator:
     def evaluate_and_rank_per_condition(self) -> dict[str | None, RankedConfigurations]:
         """The ranked table of each condition; populations are collected once."""
         settings, layers = self._settings, self._layers
+        measured_with = NetworkFingerprint.of_network(self._network)
         estimates = collect_all_population_estimates(self._adapter, layers, self._data.populations, settings.gathered)
         populations = compute_populations_of_layers(layers, estimates, settings.correction, per_slot=settings.per_slot)
         rows = list_possible_inference_rows(layers, estimates, settings.blends)
@@ -109,6 +111,7 @@ class NetworkEvaluator:
                 score=describe_score(settings.scoring),
                 metric_values=measured.metric_values,
                 higher_is_better={name: metric.higher_is_better for name, metric in settings.metrics.items()},
+                measured_with=measured_with,
             )
         return tables
 

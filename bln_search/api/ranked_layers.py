@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 
 from bln_search.api.apply import PerLayerConfigurationWithPopulations
+from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.ranked.printing import render_table_html, render_table_text
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.layer_search_record import LayerSearchRecord
@@ -29,12 +30,14 @@ class RankedLayers:
         record: Every evaluated configuration.
         populations: The population values of each layer, by estimate.
         blends: The weight of the population by layer, for layers that keep blended statistics.
+        measured_with: Fingerprint of the network with which the population values were measured; None if unknown.
     """
 
     result: PerLayerResult
     record: LayerSearchRecord
     populations: Mapping[str, Mapping[str, LayerPopulation]]
     blends: Mapping[str, PopulationWeight] = field(default_factory=dict)
+    measured_with: NetworkFingerprint | None = None
 
     @property
     def has_accuracy(self) -> bool:
@@ -72,7 +75,7 @@ class RankedLayers:
             for name, layer_configuration in zip(names, configuration.configurations, strict=True)
         }
         read = {name: population for name, population in values.items() if population is not None}
-        return PerLayerConfigurationWithPopulations(configuration, names, read, self.blends)
+        return PerLayerConfigurationWithPopulations(configuration, names, read, self.blends, self.measured_with)
 
     def __repr__(self) -> str:
         rows, size = self.result.rows, self.record.space.num_configurations

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from bln_search.api.conditions.tables import RankedConditions
+from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.ranked.file_format import (
     FORMAT,
     FORMAT_VERSION,
@@ -93,6 +94,9 @@ def _tables_from_json(content: Json, store: NumberedTensors) -> RankedConfigurat
     for network in content["networks"]:
         populations = _populations_from_json(network["populations"], store)
         tables = [_network_table_from_json(table, populations, store) for table in network["tables"]]
+        measured_with = network.get("measured_with")  # missing in files of earlier versions
+        if measured_with is not None:
+            tables = [replace(table, measured_with=NetworkFingerprint(**measured_with)) for table in tables]
         if content["network"] is not None:
             fingerprints = tuple(content["fingerprints"])
             tables = [replace(table, fingerprints=fingerprints, network=content["network"]) for table in tables]

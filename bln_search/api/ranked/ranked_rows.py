@@ -9,6 +9,7 @@ from typing import Self, overload
 
 import numpy as np
 
+from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.inputs.metrics import MetricValues, metric_values_of_row_by_split
 from bln_search.api.ranked.equal_rows import DistinctRowsOfBoard, SizesByKey, merge_rows_equal_at_all_sizes
 from bln_search.api.ranked.metric_columns import sort_rows_by_metric
@@ -45,6 +46,8 @@ class RankedRows:
         networks: The table of each of several networks, whose means over networks are ranked; empty for one network.
         fingerprints: Of the parameters of each of several networks; empty for one network.
         network: Position of this network among several; None for one network, and for the table of all.
+        measured_with: Fingerprint of the network with which the population values were measured; None for several
+            networks, and for files of earlier versions.
     """
 
     board: Leaderboard
@@ -60,6 +63,7 @@ class RankedRows:
     networks: tuple[Self, ...] = ()
     fingerprints: tuple[str, ...] = ()
     network: int | None = None
+    measured_with: NetworkFingerprint | None = None
 
     @cached_property
     def _distinct_rows(self) -> DistinctRowsOfBoard:
@@ -179,6 +183,7 @@ class RankedRows:
             networks=tuple(table.make_ranked_configuration(row) for table in self.networks),
             fingerprints=self.fingerprints,
             network=self.network,
+            measured_with=self.measured_with,
         )
 
     def __len__(self) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from bln_search.api.fingerprint import parameter_fingerprint
+from bln_search.api.fingerprint import NetworkFingerprint, parameter_fingerprint
 from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
@@ -34,6 +34,8 @@ class RankedConfiguration:
         networks: The same row of each network, with the population values of that network; empty for one network.
         fingerprints: Of the parameters of each of several networks; empty for one network.
         network: Position of the network whose population values these are; None for one network, and for all.
+        measured_with: Fingerprint of the network with which the population values were measured; None for several
+            networks, and for tables of files of earlier versions.
     """
 
     row: LeaderboardRow
@@ -45,6 +47,7 @@ class RankedConfiguration:
     networks: tuple[RankedConfiguration, ...] = ()
     fingerprints: tuple[str, ...] = ()
     network: int | None = None
+    measured_with: NetworkFingerprint | None = None
 
     @property
     def configuration(self) -> InferenceConfiguration:

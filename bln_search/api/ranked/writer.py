@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from os import PathLike
 from pathlib import Path
 from typing import Protocol
@@ -13,6 +14,7 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
+from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.inputs.metrics import MetricValues
 from bln_search.api.ranked.file_format import (
     FORMAT,
@@ -62,6 +64,8 @@ class WritableTable(Protocol):
     def fingerprints(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
     def network(self) -> int | None: ...  # noqa: D102
+    @property
+    def measured_with(self) -> NetworkFingerprint | None: ...  # noqa: D102
 
 
 def write_ranked_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: str | PathLike[str]) -> Path:
@@ -90,17 +94,19 @@ def write_ranked_tables(networks: Sequence[Mapping[str | None, WritableTable]], 
 
 def _tables_to_json(networks: Sequence[Mapping[str | None, WritableTable]], store: NumberedTensors) -> Json:
     """All tables. The conditions of a network share its populations, which are stored once."""
-    first = next(iter(networks[0].values()))
+    first_tables = [next(iter(tables.values())) for tables in networks]
+    first = first_tables[0]
     return {
         "conditions": list(networks[0]),
         "fingerprints": list(first.fingerprints),
         "network": first.network if len(networks) == 1 else None,
         "networks": [
             {
-                "populations": _populations_to_json(next(iter(tables.values())).populations, store),
-                "tables": [_table_to_json(table, store) for table in tables.values()],
+                "populations": _populations_to_json(table.populations, store),
+                "measured_with": None if table.measured_with is None else asdict(table.measured_with),
+                "tables": [_table_to_json(each, store) for each in tables.values()],
             }
-            for tables in networks
+            for tables, table in zip(networks, first_tables, strict=True)
         ],
     }
 
