@@ -142,7 +142,8 @@ def _collect_moments_over_loader(
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
     inputs = adapter.iter_population_inputs(loader)  # its first mini-batch may decide how the network is called
-    gathered = collect_moments_with_frozen_weights(adapter.network, inputs, kept=kept)
+    with adapter.explained_failures(loader.name):
+        gathered = collect_moments_with_frozen_weights(adapter.network, inputs, kept=kept)
     size = max((moments.batch_size for moments in gathered.values()), default=None)
     for layer in layers.values():
         layer.batch_size = layer.batch_size or size

@@ -181,7 +181,8 @@ class _FineTuningCallbacks:
     def compute_mini_batch_mean_loss(self, batch: MiniBatch) -> Tensor:
         """The mean loss of a mini-batch."""
         inputs, targets = batch
-        outputs = self.adapter.network(inputs)
+        with self.adapter.explained_failures(self.loader.name):
+            outputs = self.adapter.network(inputs)
         if len(outputs) != len(targets):
             raise DataError(f"train_loader yields {len(targets)} targets for {len(outputs)} outputs")
         losses, _, weights = score_examples(self.score, outputs, targets)
@@ -190,7 +191,8 @@ class _FineTuningCallbacks:
     def refresh_population_values(self) -> None:
         """Give the layers population values of the present weights."""
         inputs = self.adapter.iter_population_inputs(self.loader)
-        frozen = collect_moments_with_frozen_weights(self.adapter.network, inputs)
+        with self.adapter.explained_failures(self.loader.name):
+            frozen = collect_moments_with_frozen_weights(self.adapter.network, inputs)
         layers = get_norms_by_name(self.network)
         moments = {**moments_by_estimate_from_training_history(layers), PopulationEstimate.FROZEN: frozen}
         store_populations_from_moments(layers, moments, self.correction, per_slot=self.per_slot)

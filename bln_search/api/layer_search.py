@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+import numpy as np
 from pydantic import ValidationError
 from torch import nn
 
@@ -102,6 +105,7 @@ def search_layers(
 
     Warns (UserWarning) if the forward pass branches on values, or takes several tensors. The configurations are then
     evaluated one by one; `exact` accepts at most 4,096 of them and is the default if there are at most `evaluations`.
+    Warns (UserWarning) too if configurations have no finite loss and a mini-batch has inputs with NaN or inf.
 
     Args:
         network: A network with normalization layers of bln-search.
@@ -160,7 +164,13 @@ def search_layers(
         parse_population_loaders(train_loader), [SplitLoaders(None, validation_loader, test_loader)]
     )
     data.try_network_on_first_batches(adapter, scoring, one_pass=False, per_slot=parse_flag("per_slot", per_slot))
-    batches, test_batches = _load_validation_and_test_batches(data, scoring, adapter)
+    batches, test_batches, not_finite_note = _load_validation_and_test_batches(data, scoring, adapter)
+    loaders = zip(("validation_loader", "test_loader"), (batches, test_batches or []), strict=True)
+    named_inputs = [
+        (f"mini-batch {number} (counted from 0) of {name}", inputs)
+        for name, loaded in loaders
+        for number, (inputs, _) in enumerate(loaded)
+    ]
     fold_of_batch = assign_mini_batches_to_folds(len(batches), folds)
     measured_with = NetworkFingerprint.of_network(network)
     estimates = collect_all_population_estimates(adapter, layers, data.populations, gathered, kept=kept)
@@ -173,19 +183,25 @@ def search_layers(
     options = PerLayerEvaluatorOptions(
         parsed_estimate, spec.scope, spec.groups or {}, UngroupedLayers(others), scoring, memory_limit=memory_limit
     )
-    evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
-    if search is None:
-        spec = spec.model_copy(update={"search": _choose_exact_or_coordinate_search(evaluator, evaluations)})
-    if spec.search is LayerSearchAlgorithm.EXACT:
-        _check_search_space_enumerable(evaluator)
-    else:
-        _check_evaluation_budget(evaluations, len(evaluator.space.choice_digits_by_uniform_configuration()))
-    record = search_layers_and_cross_validate(
-        evaluator,
-        fold_of_batch,
-        LayerSearchOptions(spec.search, evaluations, keep, StrategyOptions(seed=seed)),
-        test=test_batches,
-    )
+    with adapter.explained_failures("validation_loader", named_inputs), _named_inputs_in_errors(not_finite_note):
+        evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
+        if search is None:
+            spec = spec.model_copy(update={"search": _choose_exact_or_coordinate_search(evaluator, evaluations)})
+        if spec.search is LayerSearchAlgorithm.EXACT:
+            _check_search_space_enumerable(evaluator)
+        else:
+            _check_evaluation_budget(evaluations, len(evaluator.space.choice_digits_by_uniform_configuration()))
+        record = search_layers_and_cross_validate(
+            evaluator,
+            fold_of_batch,
+            LayerSearchOptions(spec.search, evaluations, keep, StrategyOptions(seed=seed)),
+            test=test_batches,
+        )
+    without_loss = int((~np.isfinite(record.sums.mean_loss_per_configuration)).sum())
+    if without_loss and not_finite_note:
+        warnings.warn(
+            f"{without_loss:,} of the evaluated configurations have no finite loss: {not_finite_note}", stacklevel=2
+        )
     network_search = _NetworkSearch(spec, record)
     size = len(batches[0][0])
     result = combine_layer_searches_of_networks(
@@ -205,12 +221,26 @@ def search_layers(
     )
 
 
+@contextmanager
+def _named_inputs_in_errors(not_finite_note: str | None) -> Iterator[None]:
+    """Within this context, add to a ModelError which validation inputs are not finite."""
+    try:
+        yield
+    except ModelError as error:
+        if not_finite_note is None:
+            raise
+        raise ModelError(f"{error}; {not_finite_note}") from error
+
+
 def _load_validation_and_test_batches(
     data: EvaluationData, score: Score, adapter: BatchAdapter
-) -> tuple[list[MiniBatch], list[MiniBatch] | None]:
-    """The mini-batches of the validation split and of the test split; None without one."""
-    validation, *test = (load_split_into_memory(loader, score, adapter) for loader in data.loaders_of_all_splits)
-    return validation, test[0] if test else None
+) -> tuple[list[MiniBatch], list[MiniBatch] | None, str | None]:
+    """The mini-batches of the validation split and of the test split, and which validation inputs are not finite."""
+    validation_loader, *test_loaders = data.loaders_of_all_splits
+    validation = load_split_into_memory(validation_loader, score, adapter)
+    note = adapter.not_finite_note
+    test = [load_split_into_memory(loader, score, adapter) for loader in test_loaders]
+    return validation, test[0] if test else None, note
 
 
 def _choose_exact_or_coordinate_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearchAlgorithm:

@@ -136,18 +136,19 @@ class NetworkEvaluator:
             recorder = SplitMetricRecorder(
                 settings.metrics, len(rows), find_dataset_length(loader.loader), settings.memory_limit
             )
-            evaluations = evaluate_split(
-                self._adapter.network,
-                batches,
-                rows,
-                populations,
-                split=split,
-                batch_size=batch_size,
-                score=settings.scoring,
-                one_pass=settings.one_pass,
-                memory_limit=settings.memory_limit,
-                observe=recorder.add_outputs if settings.metrics else None,
-            )
+            with self._adapter.explained_failures(loader.name):
+                evaluations = evaluate_split(
+                    self._adapter.network,
+                    batches,
+                    rows,
+                    populations,
+                    split=split,
+                    batch_size=batch_size,
+                    score=settings.scoring,
+                    one_pass=settings.one_pass,
+                    memory_limit=settings.memory_limit,
+                    observe=recorder.add_outputs if settings.metrics else None,
+                )
             if not last_score_had_correctness(settings.scoring):
                 evaluations = [replace(evaluation, accuracy=None) for evaluation in evaluations]
             note = self._adapter.not_finite_note

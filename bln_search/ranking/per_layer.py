@@ -111,6 +111,7 @@ class SelectedNetworkConfigurations(StoredAnalysisModel):
         test_uniform_loss: Test loss of `uniform`; None where it is not finite or was not evaluated.
         test_uniform_accuracy: Test accuracy of `uniform`; None where it was not evaluated.
         is_tested: Whether `best` and `uniform` were evaluated on test.
+        not_finite: Number of evaluated configurations whose loss is not finite, which no table has.
     """
 
     seed: int
@@ -129,6 +130,7 @@ class SelectedNetworkConfigurations(StoredAnalysisModel):
     test_uniform_loss: float | None = None
     test_uniform_accuracy: float | None = None
     is_tested: bool = Field(default_factory=_has_test_accuracy)
+    not_finite: int = 0
 
     @property
     def selection_bias(self) -> float:

@@ -233,3 +233,18 @@ def test_a_selection_bias_whose_interval_contains_zero_is_not_called_optimistic(
     text = per_layer_sentences(per_layer_result().model_copy(update={"networks": networks}))[1]
     assert "not significantly optimistic" in text
     assert "+0.00" in text
+
+
+@pytest.mark.parametrize(
+    ("counts", "text"),
+    [
+        ((0, 0), "65,536 configurations, all of them evaluated on each network. "),
+        ((1, 1), "all of them evaluated on each network; 1 of these has no finite loss and no row. "),
+        ((1_200, 1_200), "all of them evaluated on each network; 1,200 of these have no finite loss and no row. "),
+        ((0, 3), "all of them evaluated on each network; 0 to 3 of these have no finite loss and no row. "),
+    ],
+)
+def test_the_count_of_configurations_says_how_many_have_no_loss(counts, text):
+    networks = tuple(network(seed, not_finite=count) for seed, count in enumerate(counts))
+    result = per_layer_result().model_copy(update={"networks": networks})
+    assert text in " ".join(per_layer_sentences(result))

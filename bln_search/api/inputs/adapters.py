@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain, count
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.api.inputs.batch_forms import BatchForms, Target, call_network_with_unpacked_inputs
+from bln_search.api.inputs.network_failures import LatestMiniBatches, find_failing_layer, is_failure_of_network
 from bln_search.api.inputs.output_selection import make_output_tensor_selector, return_output_unchanged
 from bln_search.api.inputs.role_loader import RoleLoader
 from bln_search.api.inputs.score import check_targets_fit_score
@@ -66,6 +68,7 @@ class BatchAdapter:
         self._is_structured = False
         self._classes: int | None = None
         self._axes: int | None = None
+        self._latest = LatestMiniBatches()
         self.needs_one_pass = self.needs_slots = False
         self.not_finite_note: str | None = None
 
@@ -76,12 +79,13 @@ class BatchAdapter:
             DataError: The loader yields no mini-batch, or one that does not fit the network.
         """
         names, batches = self._start_reading(loader)
-        first = self._copy_inputs_of_batch(next(batches), next(names))
+        name = next(names)
+        first = self._copy_inputs_of_batch(next(batches), name)
+        self._latest.append(name, first)
         if loader.sample_batch is None:
             self._check_slots(first, loader.name)
             self._try_network_on_population_inputs(first, loader.name)
-        others = (self._copy_inputs_of_batch(batch, name) for batch, name in zip(batches, names, strict=False))
-        return chain([first], self._iter_checked_for_finite_values(others, loader.name))
+        return chain([first], self._iter_checked_for_finite_values(batches, names))
 
     def iter_input_target_pairs(self, loader: RoleLoader, score: Score) -> Iterator[MiniBatch]:
         """Copies of a loader's mini-batches. The first one is read and checked now.
@@ -94,6 +98,7 @@ class BatchAdapter:
         name, batch = next(names), next(batches)
         self._forms.learn_form_of_labelled_batches(batch, loader.name)
         first = self._copy_inputs_and_targets(batch, name)
+        self._latest.append(name, first[0])
         self.not_finite_note = None
         self._note_values_that_are_not_finite(first[0], name)
         if loader.sample_batch is None:
@@ -102,6 +107,7 @@ class BatchAdapter:
 
     def _start_reading(self, loader: RoleLoader) -> tuple[Iterator[str], Iterator[Any]]:
         """The names of a loader's mini-batches, for messages, and the mini-batches."""
+        self._latest.clear()
         return (f"mini-batch {number} (counted from 0) of {loader.name}" for number in count()), iter(loader)
 
     def _iter_checked_pairs(
@@ -111,12 +117,46 @@ class BatchAdapter:
             inputs, targets = self._copy_inputs_and_targets(batch, name)
             check_targets_fit_score(score, targets, loader, classes=self._classes)
             self._note_values_that_are_not_finite(inputs, name)
+            self._latest.append(name, inputs)
             yield inputs, targets
 
-    def _iter_checked_for_finite_values(self, inputs: Iterator[Inputs], loader: str) -> Iterator[Inputs]:
-        for number, x in enumerate(inputs, start=1):
-            self._check_finite_inputs_or_outputs(x, f"mini-batch {number} (counted from 0) of {loader}")
-            yield x
+    def _iter_checked_for_finite_values(self, batches: Iterator[Any], names: Iterator[str]) -> Iterator[Inputs]:
+        for batch, name in zip(batches, names, strict=False):
+            inputs = self._copy_inputs_of_batch(batch, name)
+            self._check_finite_inputs_or_outputs(inputs, name)
+            self._latest.append(name, inputs)
+            yield inputs
+
+    @contextmanager
+    def explained_failures(self, loader: str, batches: Iterable[tuple[str, Inputs]] | None = None) -> Iterator[None]:
+        """Within this context, name the layer and the mini-batch in which the network fails.
+
+        Args:
+            loader: The argument of the loader whose mini-batches are passed through the network.
+            batches: Mini-batches with their names, one of which may fail alone; None for the latest ones that were
+                read.
+
+        Raises:
+            DataError: The network fails for one of the mini-batches alone.
+            ModelError: It fails only where several mini-batches or configurations are evaluated in one pass.
+        """
+        try:
+            yield
+        except Exception as error:
+            cause = error.__cause__ if isinstance(error, BlnSearchError) else error  # the one pass explains errors too
+            place = None if cause is None else find_failing_layer(cause, self.network)
+            if cause is None or place is None or not is_failure_of_network(cause):
+                raise
+            for name, inputs in self._latest if batches is None else batches:
+                self._run_network_on_inputs(inputs, name)
+            if cause is not error:
+                raise
+            latest = self._latest.latest_name if batches is None else None
+            raise ModelError(
+                f"the network failed {place} in a pass over {loader}"
+                f"{f', of which {latest} was read last' if latest else ''} ({type(error).__name__}: {error}), but not "
+                "when each mini-batch is passed alone with mini-batch statistics"
+            ) from error
 
     def count_targets_of_list(self, loader: RoleLoader) -> int | None:
         """The number of examples of a list of mini-batches, or of a data set that a loader reads completely."""
@@ -267,9 +307,11 @@ class BatchAdapter:
             except Exception as error:
                 caller = "forward=" if self._forward else "the network"
                 hint = "; give forward=, which calls it with the parts that it takes" if needs_forward else ""
+                layer = find_failing_layer(error, self._original)
                 raise DataError(
-                    f"{caller} failed for a mini-batch of {name} ({type(error).__name__}: {error}), which is "
-                    f"{describe_inputs(inputs)}{hint}"
+                    f"{caller} failed for {name if name.startswith('mini-batch') else f'a mini-batch of {name}'} "
+                    f"({type(error).__name__}: {error}), which is {describe_inputs(inputs)}{hint}"
+                    f"{f'; it was raised {layer}' if layer else ''}"
                 ) from error
         if self._select is None:
             self._select = make_output_tensor_selector(output, len(inputs))

@@ -179,6 +179,7 @@ def _make_network_choice(seed: int, record: LayerSearchRecord, *, has_accuracy: 
         test_uniform_loss=None if uniform is None else uniform[0],
         test_uniform_accuracy=None if uniform is None else accuracy_or_none(uniform[1]),
         is_tested=record.test is not None,
+        not_finite=int((~np.isfinite(record.sums.mean_loss_per_configuration)).sum()),
     )
 
 

@@ -209,9 +209,20 @@ def _evaluated_count_text(result: PerLayerResult) -> str:
     if not result.networks:
         return ""
     counts = [network.evaluations for network in result.networks]
+    without_loss = _count_without_loss_text([network.not_finite for network in result.networks])
     if len(result.size) <= _MAX_WRITTEN_DIGITS and min(counts) >= int(result.size):
-        return ", all of them evaluated on each network"
-    return f", {statistics.fmean(counts):,.0f} of them evaluated on each network ({_SEARCH_NAMES[result.search]})"
+        return f", all of them evaluated on each network{without_loss}"
+    searched = f"{statistics.fmean(counts):,.0f} of them evaluated on each network"
+    return f", {searched} ({_SEARCH_NAMES[result.search]}){without_loss}"
+
+
+def _count_without_loss_text(counts: Sequence[int]) -> str:
+    """How many of the evaluated configurations are in no table; empty for none."""
+    least, most = min(counts), max(counts)
+    if most == 0:
+        return ""
+    number = f"{most:,}" if least == most else f"{least:,} to {most:,}"
+    return f"; {number} of these {'has' if most == 1 else 'have'} no finite loss and no row"
 
 
 def _format_choice_names(choices: Sequence[str], total: int) -> str:

@@ -1,0 +1,82 @@
+"""Where a network of the user failed: the layer and the mini-batch."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from types import TracebackType
+
+import torch
+from torch import Tensor, nn
+
+from bln_search.core.errors import BlnSearchError
+from bln_search.data.inputs import Inputs
+from bln_search.evaluation.adapted_network import NetworkWithCallAdapter
+
+_KEPT_BYTES = 2**26
+"""Largest size in bytes of the inputs that are kept; those of the latest mini-batch are always kept."""
+
+
+class LatestMiniBatches:
+    """The latest mini-batches of a loader, of which one may fail in a pass of several mini-batches."""
+
+    def __init__(self) -> None:
+        self._batches: deque[tuple[str, Inputs]] = deque()
+
+    def clear(self) -> None:
+        """Forget all, because another reading begins."""
+        self._batches.clear()
+
+    def append(self, name: str, inputs: Inputs) -> None:
+        """Add a mini-batch with its name, and forget the earliest ones."""
+        self._batches.append((name, inputs))
+        size = sum(map(_count_bytes, (inputs for _, inputs in self._batches)))
+        while size > _KEPT_BYTES and len(self._batches) > 1:
+            size -= _count_bytes(self._batches.popleft()[1])
+
+    def __iter__(self) -> Iterator[tuple[str, Inputs]]:
+        return iter(list(self._batches))
+
+    @property
+    def latest_name(self) -> str | None:
+        """The name of the latest mini-batch; None without one."""
+        return self._batches[-1][0] if self._batches else None
+
+
+def find_failing_layer(error: BaseException, network: nn.Module) -> str | None:
+    """Return the innermost module in whose forward pass an error was raised, in words.
+
+    Returns:
+        For example "in the layer encoder.0 (Linear)", "in Network.forward" for the network alone; None for an error
+        that was not raised in the network.
+    """
+    inner = network.network if isinstance(network, NetworkWithCallAdapter) else network
+    names: dict[int, str] = {}
+    place = None
+    for module in _iter_modules_of_frames(error.__traceback__):
+        if not names and type(module) is type(inner):  # a copy of the network has modules of its own
+            names = {id(part): name for name, part in module.named_modules()}
+        if id(module) in names:
+            name = names[id(module)]
+            kind = type(module).__name__
+            place = f"in the layer {name} ({kind})" if name else f"in {kind}.forward"
+    return place
+
+
+def is_failure_of_network(error: BaseException) -> bool:
+    """Return whether an error says something about a network: too little memory and errors of bln-search do not."""
+    return not isinstance(error, BlnSearchError | torch.OutOfMemoryError | MemoryError)
+
+
+def _iter_modules_of_frames(traceback: TracebackType | None) -> Iterator[nn.Module]:
+    """Yield the modules whose methods are in a traceback, the outermost first."""
+    while traceback is not None:
+        module = traceback.tb_frame.f_locals.get("self")
+        if isinstance(module, nn.Module):
+            yield module
+        traceback = traceback.tb_next
+
+
+def _count_bytes(inputs: Inputs) -> int:
+    tensors = [inputs] if isinstance(inputs, Tensor) else inputs.tensors
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
