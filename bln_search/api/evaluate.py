@@ -24,6 +24,7 @@ from bln_search.api.inputs.role_loader import Loader
 from bln_search.api.inputs.score import UserScore, parse_score
 from bln_search.api.network_evaluation import CheckedEvaluationArguments, NetworkEvaluator
 from bln_search.api.network_list import compute_fingerprints_unless_equal, parse_networks
+from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.several_tables import combine_tables_over_networks
 from bln_search.core.enums import Correction, parse_enum
@@ -46,6 +47,7 @@ class EvaluationOptions(TypedDict, total=False):
     metrics: Mapping[str, UserMetric] | None
     one_pass: bool
     memory_limit: int
+    progress: bool
 
 
 @overload
@@ -87,6 +89,7 @@ def evaluate_configurations(
     metrics: Mapping[str, UserMetric] | None = None,
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
+    progress: bool = True,
 ) -> RankedConfigurations | RankedConditions:
     """Evaluate `network` under every configuration of its normalization layers, in one pass, ranked on validation.
 
@@ -133,6 +136,7 @@ def evaluate_configurations(
             normalization layers mix examples.
         memory_limit: Largest size in bytes of an activation that holds all configurations, and of the outputs that are
             kept for metrics.
+        progress: Print a line on standard error every ten seconds, after the first ten.
 
     Returns:
         The ranked table; with conditions a `RankedConditions`, which has one for each.
@@ -164,6 +168,7 @@ def evaluate_configurations(
         per_slot=parse_flag("per_slot", per_slot),
         one_pass=parse_flag("one_pass", one_pass),
         memory_limit=parse_memory_limit(memory_limit),
+        progress=ProgressLines(enabled=parse_flag("progress", progress)),
     )
     populations = parse_population_loaders(train_loader)
     fingerprints = compute_fingerprints_unless_equal(networks)

@@ -17,7 +17,7 @@ class NetworkFingerprint:
     """What population values of a network depend on.
 
     Attributes:
-        parameters: SHA-256 of the parameters.
+        parameters: SHA-256 of the parameters. Equal values have equal fingerprints in every floating-point type.
         buffers: SHA-256 of the buffers outside of the normalization layers.
     """
 
@@ -27,7 +27,13 @@ class NetworkFingerprint:
     @staticmethod
     def of_network(network: nn.Module) -> NetworkFingerprint:
         """Fingerprint the values that a network has now."""
-        return NetworkFingerprint(parameter_fingerprint(network), _compute_sha256(_iter_state_buffers(network)))
+        parameters = sorted(network.named_parameters(), key=lambda named: named[0])
+        return NetworkFingerprint(
+            *(
+                _compute_sha256((name, _in_smallest_common_type(values.detach())) for name, values in tensors)
+                for tensors in (parameters, _iter_state_buffers(network))
+            )
+        )
 
     def describe_difference(self, other: NetworkFingerprint) -> str | None:
         """Return which values differ; None where all are equal."""
@@ -42,6 +48,13 @@ def parameter_fingerprint(network: nn.Module) -> str:
     Buffers do not count: population values and the applied configuration are buffers.
     """
     return _compute_sha256(sorted(network.named_parameters(), key=lambda named: named[0]))
+
+
+def _in_smallest_common_type(values: Tensor) -> Tensor:
+    """Return floating-point values in single precision, or in double precision where they need it."""
+    single = values.float() if values.is_floating_point() else values
+    is_exact = values.dtype != torch.float64 or torch.equal(single.double(), values)
+    return single if is_exact else values
 
 
 def _iter_state_buffers(network: nn.Module) -> Iterable[tuple[str, Tensor]]:

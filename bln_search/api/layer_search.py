@@ -33,6 +33,7 @@ from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import load_split_into_memory
 from bln_search.api.inputs.role_loader import Loader
 from bln_search.api.inputs.score import UserScore, describe_score, last_score_had_correctness, parse_score
+from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked_layers import RankedLayers
 from bln_search.core.enums import (
     Correction,
@@ -159,7 +160,7 @@ def search_layers(
     gathered = parse_gathered_moments(gathered)
     layers = get_norms_by_name(network)
     kept = find_fixed_layers(layers, groups, parse_enum(UngroupedLayers, others, "others"))
-    adapter = BatchAdapter(network, forward, target, get_network_device(network))
+    adapter = BatchAdapter(network, forward, target, get_network_device(network), ProgressLines(enabled=True))
     data = EvaluationData.from_loaders(
         parse_population_loaders(train_loader), [SplitLoaders(None, validation_loader, test_loader)]
     )

@@ -23,6 +23,7 @@ from bln_search.api.inputs.loaders import iter_batches_by_size
 from bln_search.api.inputs.metrics import find_dataset_length
 from bln_search.api.inputs.role_loader import RoleLoader
 from bln_search.api.inputs.score import describe_score, last_score_had_correctness
+from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, Split
@@ -61,6 +62,7 @@ class CheckedEvaluationArguments:
     per_slot: bool
     one_pass: bool
     memory_limit: int
+    progress: ProgressLines
 
 
 class NetworkEvaluator:
@@ -78,7 +80,9 @@ class NetworkEvaluator:
 
     def __init__(self, network: nn.Module, data: EvaluationData, settings: CheckedEvaluationArguments) -> None:
         self._network, self._layers = network, get_norms_by_name(network)
-        self._adapter = BatchAdapter(network, settings.forward, settings.target, get_network_device(network))
+        self._adapter = BatchAdapter(
+            network, settings.forward, settings.target, get_network_device(network), settings.progress
+        )
         self._data, self._settings = data, settings
         data.try_network_on_first_batches(
             self._adapter, settings.scoring, one_pass=settings.one_pass, per_slot=settings.per_slot
@@ -136,6 +140,9 @@ class NetworkEvaluator:
             recorder = SplitMetricRecorder(
                 settings.metrics, len(rows), find_dataset_length(loader.loader), settings.memory_limit
             )
+            if settings.batch_sizes is not None:
+                part = f"{loader.name} in mini-batches of {batch_size}"
+                settings.progress.start_part(part, "examples", find_dataset_length(loader.loader))
             with self._adapter.explained_failures(loader.name):
                 evaluations = evaluate_split(
                     self._adapter.network,
@@ -147,6 +154,7 @@ class NetworkEvaluator:
                     score=settings.scoring,
                     one_pass=settings.one_pass,
                     memory_limit=settings.memory_limit,
+                    progress=None if settings.batch_sizes is None else settings.progress.advance,
                     observe=recorder.add_outputs if settings.metrics else None,
                 )
             if not last_score_had_correctness(settings.scoring):

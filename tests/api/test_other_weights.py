@@ -54,7 +54,7 @@ OTHER_WEIGHTS = {
     "one value": change_one_value,
     "the scale of the layer": lambda network: nn.init.constant_(network[1].weight, 2.0),
     "a buffer of another layer": change_running_mean,
-    "another precision": lambda network: network.double(),
+    "half precision": lambda network: network.half(),
     "another network": lambda network: network.load_state_dict(
         {key: value for key, value in Network(1).state_dict().items() if not key.startswith("1.")}, strict=False
     ),
@@ -92,6 +92,7 @@ UNCHANGED = {
     "a buffer that is not saved": lambda network: network.cache.add_(1),
     "a counter": lambda network: network.steps.add_(1),
     "another configuration": lambda network: bln_search.apply_configuration(network, "FF--"),
+    "the same values in double precision": lambda network: network.double(),
     "frozen parameters": lambda network: network.requires_grad_(requires_grad=False),
 }
 

@@ -96,7 +96,11 @@ def test_values_of_another_network_are_refused(networks, ranked):
         bln_search.apply_configuration(trained(7), ranked["TT--"])
     assert all(torch.equal(value, networks[1].state_dict()[name]) for name, value in state.items())
     chosen = ranked["TT--"].of_network(2)
-    assert bln_search.apply_configuration(trained(7), chosen)[1].configuration == chosen.configuration
+    with pytest.raises(ModelError, match="measured with other parameters"):
+        bln_search.apply_configuration(trained(7), chosen)
+    with pytest.warns(UserWarning, match="measured with other parameters"):
+        other = bln_search.apply_configuration(trained(7), chosen, allow_other_weights=True)
+    assert other[1].configuration == chosen.configuration
     with pytest.raises(IndexError, match="3 networks"):
         ranked["TT--"].of_network(-4)
 

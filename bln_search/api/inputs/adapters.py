@@ -17,6 +17,7 @@ from bln_search.api.inputs.network_failures import LatestMiniBatches, find_faili
 from bln_search.api.inputs.output_selection import make_output_tensor_selector, return_output_unchanged
 from bln_search.api.inputs.role_loader import RoleLoader
 from bln_search.api.inputs.score import check_targets_fit_score
+from bln_search.api.progress_lines import ProgressLines
 from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.data.inputs import (
     Inputs,
@@ -46,6 +47,7 @@ class BatchAdapter:
         target: Returns the targets in a mini-batch; None for the second of two parts, or the label key of a dictionary
             that is no input of the network.
         device: To which mini-batches are copied.
+        progress: Counts the mini-batches of each reading; None for no lines of progress.
 
     Attributes:
         network: Takes the inputs and returns one tensor; the network itself if it does so.
@@ -55,7 +57,12 @@ class BatchAdapter:
     """
 
     def __init__(
-        self, network: nn.Module, forward: Forward | None, target: Target | None, device: torch.device
+        self,
+        network: nn.Module,
+        forward: Forward | None,
+        target: Target | None,
+        device: torch.device,
+        progress: ProgressLines | None = None,
     ) -> None:
         for name, function in (("forward", forward), ("target", target)):
             if function is not None and not callable(function):
@@ -69,6 +76,7 @@ class BatchAdapter:
         self._classes: int | None = None
         self._axes: int | None = None
         self._latest = LatestMiniBatches()
+        self.progress = progress or ProgressLines(enabled=False)
         self.needs_one_pass = self.needs_slots = False
         self.not_finite_note: str | None = None
 
@@ -82,6 +90,7 @@ class BatchAdapter:
         name = next(names)
         first = self._copy_inputs_of_batch(next(batches), name)
         self._latest.append(name, first)
+        self.progress.advance()
         if loader.sample_batch is None:
             self._check_slots(first, loader.name)
             self._try_network_on_population_inputs(first, loader.name)
@@ -99,6 +108,7 @@ class BatchAdapter:
         self._forms.learn_form_of_labelled_batches(batch, loader.name)
         first = self._copy_inputs_and_targets(batch, name)
         self._latest.append(name, first[0])
+        self.progress.advance()
         self.not_finite_note = None
         self._note_values_that_are_not_finite(first[0], name)
         if loader.sample_batch is None:
@@ -108,6 +118,7 @@ class BatchAdapter:
     def _start_reading(self, loader: RoleLoader) -> tuple[Iterator[str], Iterator[Any]]:
         """The names of a loader's mini-batches, for messages, and the mini-batches."""
         self._latest.clear()
+        self.progress.start_part(loader.name, "mini-batches", loader.count_batches())
         return (f"mini-batch {number} (counted from 0) of {loader.name}" for number in count()), iter(loader)
 
     def _iter_checked_pairs(
@@ -118,6 +129,7 @@ class BatchAdapter:
             check_targets_fit_score(score, targets, loader, classes=self._classes)
             self._note_values_that_are_not_finite(inputs, name)
             self._latest.append(name, inputs)
+            self.progress.advance()
             yield inputs, targets
 
     def _iter_checked_for_finite_values(self, batches: Iterator[Any], names: Iterator[str]) -> Iterator[Inputs]:
@@ -125,6 +137,7 @@ class BatchAdapter:
             inputs = self._copy_inputs_of_batch(batch, name)
             self._check_finite_inputs_or_outputs(inputs, name)
             self._latest.append(name, inputs)
+            self.progress.advance()
             yield inputs
 
     @contextmanager

@@ -41,6 +41,13 @@ class RoleLoader:
         self.examples_of_first_reading: NDArray[np.uint64] | None = None
         self._was_read = False
 
+    def count_batches(self) -> int | None:
+        """The number of mini-batches; None where it is unknown."""
+        try:
+            return len(self.loader)  # type: ignore[arg-type]
+        except (TypeError, NotImplementedError):
+            return None
+
     def __iter__(self) -> Iterator[Any]:
         """Yield the mini-batches.
 

@@ -59,6 +59,23 @@ class ComparedRankedRows(RankedRows):
             return self.as_is or self.best
         return next(candidate for candidate in self if candidate.row.key == recommendation.key)
 
+    def recommended_for(self, *, batch_size: int | None = None) -> RankedConfiguration:
+        """The row to use at one mini-batch size, `at_batch_size(batch_size).recommended`; None for the best size.
+
+        Raises:
+            ValueError: No row was evaluated at this size.
+            ModelError: No row has a value.
+        """
+        if batch_size is None:
+            return self.recommended
+        if batch_size not in self._recommended_by_batch_size:
+            self._recommended_by_batch_size[batch_size] = self.at_batch_size(batch_size).recommended
+        return self._recommended_by_batch_size[batch_size]
+
+    @cached_property
+    def _recommended_by_batch_size(self) -> dict[int, RankedConfiguration]:
+        return {}
+
     @cached_property
     def recommendation(self) -> Recommendation | None:
         """The reasons for `recommended`; None if fewer than two rows could be compared."""

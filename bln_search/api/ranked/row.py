@@ -97,7 +97,7 @@ class RankedConfiguration:
             raise ModelError(
                 f"this row is of {len(self.networks)} networks, and the parameters of this network are those of none "
                 "of them: each network has its own population values. Choose those of one of them, as in "
-                "row.of_network(0)"
+                "row.of_network(0) with allow_other_weights=True"
             )
         if self.networks and position is not None:
             return self.networks[position]

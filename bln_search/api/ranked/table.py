@@ -35,7 +35,7 @@ class RankedConfigurations(ComparedRankedRows, RecordTable):
         ranked[0]         # the first row
         ranked[:3]        # the first three rows
         ranked["TTTT"]    # the best row with this configuration
-        ranked.at_batch_size(4).recommended  # what to use with mini-batches of 4
+        ranked.recommended_for(batch_size=4)  # what to use with mini-batches of 4
         ranked.to_frame() # the table as a pandas.DataFrame
         ranked.of_network(1)  # of several networks: the table of the second one
     """
