@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
-from torch import nn
+from torch import Tensor, nn
 
+from bln_search.core.checkpoints.retries import retry_store_access
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
 from bln_search.data.input_shape import find_single_input_size
@@ -121,16 +122,21 @@ def load_network_if_readable(
     if checkpoint is None:
         return None
     try:
-        for snapshot in checkpoint.snapshots:
-            read_checkpoint_weights_and_moments(environment.checkpoints, snapshot.file, snapshot.sha256)
-        weights, gathered = read_checkpoint_weights_and_moments(
-            environment.checkpoints, checkpoint.file, checkpoint.sha256
-        )
+        weights, gathered = retry_store_access(lambda: _read_checkpoint_and_snapshots(checkpoint, environment))
         copy_weights_into_network(network, weights)
     except DataError as error:
         _log.warning("%s; the trial is trained again", error)
         return None
     return LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)
+
+
+def _read_checkpoint_and_snapshots(
+    checkpoint: CheckpointRecord, environment: ExecutionEnvironment
+) -> tuple[dict[str, Tensor], MomentsByEstimate]:
+    """Read a checkpoint, and its snapshots to see that they are intact."""
+    for snapshot in checkpoint.snapshots:
+        read_checkpoint_weights_and_moments(environment.checkpoints, snapshot.file, snapshot.sha256)
+    return read_checkpoint_weights_and_moments(environment.checkpoints, checkpoint.file, checkpoint.sha256)
 
 
 def build_initialized_network(trial: TrialSpec, data: PreparedData) -> nn.Module:

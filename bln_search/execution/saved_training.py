@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.checkpoints.retries import retry_store_access
 from bln_search.core.errors import CheckpointStoreError, DataError, StorageFullError
 from bln_search.training.state_file import Fingerprint, decode_training_state, encode_training_state
 from bln_search.training.training_state import TrainingState
@@ -50,10 +51,11 @@ class TrainingStateSaver:
         Raises:
             CheckpointStoreError: The store cannot be reached.
         """
-        if self._file is None:
+        file = self._file
+        if file is None:
             return None
         try:
-            content = self._store.read(self._file)
+            content = retry_store_access(lambda: self._store.read(file))
         except FileNotFoundError:
             return None
         except OSError as error:

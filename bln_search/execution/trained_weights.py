@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.checkpoints.retries import retry_store_access
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
@@ -65,6 +66,10 @@ def write_weights_and_populations(
         data: Its training examples give the `frozen` population.
         store: Receives the checkpoint.
         origin: Provenance, written into the checkpoint.
+
+    Raises:
+        StorageFullError: The disk is full.
+        CheckpointStoreError: The store is unavailable for longer than a moment.
     """
     if PopulationEstimate.FROZEN in trial.population_estimates:
         inputs, targets = data.splits[Split.TRAIN]
@@ -75,5 +80,5 @@ def write_weights_and_populations(
     if trial.arm.from_weights:
         gathered = {**gathered, PopulationEstimate.ANALYTIC: layer_moments_from_weights(trial, network, data)}
     weights = weights_and_buffers_by_name(network)
-    file, sha256 = write_checkpoint(store, weights, gathered, origin)
+    file, sha256 = retry_store_access(lambda: write_checkpoint(store, weights, gathered, origin))
     return WrittenCheckpoint(file, sha256, gathered)

@@ -9,11 +9,13 @@ from contextlib import contextmanager, suppress
 
 from bln_search.core.errors import (
     BlnSearchError,
+    CheckpointStoreError,
     ClusterError,
     DataError,
     ModelError,
     SchemaChangedError,
     SpecError,
+    StorageFullError,
     StudyLeaseLostError,
     UnknownStudyError,
 )
@@ -72,6 +74,7 @@ class QueueWorker:
         self.ledger, self.environment, self.executor, self.cap = ledger, environment, executor, cap
         self.find_disk_problem, self.exports = find_disk_problem, exports
         self.is_disk_low = False
+        self.is_store_lost = False
         self.name = name_of_this_process()
         self.stopping = threading.Event()
         self.study_id: int | None = None
@@ -90,7 +93,7 @@ class QueueWorker:
         with set_event_on_signal(self.stopping), presence, self._building_exports_meanwhile():
             while not self.stopping.is_set():
                 try:
-                    if not self._has_disk_space_for_study():
+                    if not self._has_disk_space_for_study() or not self._has_store_for_study():
                         self.stopping.wait(_RETRY_DELAY)
                     elif not self._run_or_analyze_next_study():
                         if once:
@@ -100,6 +103,13 @@ class QueueWorker:
                     self.stopping.set()
                 except (ClusterError, SchemaChangedError):
                     raise
+                except CheckpointStoreError as error:
+                    self.study_id = None
+                    self.is_store_lost = True
+                    _log.error(
+                        "%s: no study starts until the store works; it is tried every %.0f seconds", error, _RETRY_DELAY
+                    )
+                    self.stopping.wait(_RETRY_DELAY)
                 except BlnSearchError as error:
                     self.study_id = None
                     _log.error("%s; retrying in %.0f seconds", error, _RETRY_DELAY)
@@ -143,11 +153,24 @@ class QueueWorker:
         self.is_disk_low = reason is not None
         return reason is None
 
+    def _has_store_for_study(self) -> bool:
+        """Whether the checkpoint store works again after an error; always where none occurred."""
+        if self.is_store_lost:
+            try:
+                self.ledger.checkpoints.check_store_exists(self.environment.checkpoints)
+                self.environment.checkpoints.check_read_and_write_access()
+            except (CheckpointStoreError, StorageFullError):
+                return False
+            _log.warning("the checkpoint store %s works again", self.environment.checkpoints)
+            self.is_store_lost = False
+        return True
+
     def _run_study(self, study_id: int) -> None:
         """Run a study. An error of the study fails it; an error of this machine releases it for other workers."""
         log_fields = {"study_id": study_id}
         _log.info("study %d: claimed", study_id, extra=log_fields)
         try:
+            self.ledger.checkpoints.check_store_exists(self.environment.checkpoints)
             for remark in run_preflight_checks(self.ledger.studies.get(study_id).spec, self.environment):
                 _log.warning("study %d: %s", study_id, remark, extra=log_fields)
             self.ledger.checkpoints.write_ownership_marker_of_database(self.environment.checkpoints)

@@ -43,6 +43,7 @@ class Killed(BaseException):
 
 @pytest.fixture
 def environment(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
     return ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"), threads=1, save_seconds=0)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,14 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bln_search.core.checkpoints.store import StoredFileInfo, validated_file_name
+from bln_search.core.checkpoints.store import StoredFileInfo, check_read_and_write_access, validated_file_name
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.urls import redact_password
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem
-
-_TEST_CONTENT = b"bln-search was here"
 
 
 @dataclass(frozen=True)
@@ -117,17 +114,13 @@ class BucketStore:
     def find_free_bytes(self) -> None:
         """None: fsspec does not report it."""
 
+    def exists(self) -> bool:
+        """True: the first write creates the folder in the bucket."""
+        return True
+
     def check_read_and_write_access(self) -> None:
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
-        name = f".check-{secrets.token_hex(8)}"
-        self.write(name, _TEST_CONTENT)
-        try:
-            content = self.read(name)
-        except FileNotFoundError:
-            content = b""
-        self.delete(name)
-        if content != _TEST_CONTENT:
-            raise CheckpointStoreError(f"{self} returns another content than was written")
+        check_read_and_write_access(self)
 
     @contextmanager
     def _raise_as_store_errors(self, action: str) -> Iterator[None]:

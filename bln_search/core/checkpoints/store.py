@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Protocol
+
+from bln_search.core.errors import CheckpointStoreError
+
+_TEST_CONTENT = b"bln-search was here"
 
 
 @dataclass(frozen=True)
@@ -34,10 +39,10 @@ class CheckpointStore(Protocol):
         """Delete a file if it exists. Raises OSError or CheckpointStoreError."""
 
     def has_file(self, name: str) -> bool:
-        """Is there a file of that name?"""
+        """Is there a file of that name? Raises CheckpointStoreError."""
 
     def find_file_info(self, name: str) -> StoredFileInfo | None:
-        """Size and time of a file; None if it does not exist."""
+        """Size and time of a file; None if it does not exist. Raises CheckpointStoreError."""
 
     def upload_file(self, name: str, source: Path) -> None:
         """Copy the file `source` into the store atomically, without loading it into memory. Raises as `write`."""
@@ -51,6 +56,9 @@ class CheckpointStore(Protocol):
     def find_free_bytes(self) -> int | None:
         """Free bytes; None if they are unknown."""
 
+    def exists(self) -> bool:
+        """Whether the folder exists; True for a bucket. Raises CheckpointStoreError."""
+
     def check_read_and_write_access(self) -> None:
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
 
@@ -60,3 +68,16 @@ def validated_file_name(name: str) -> str:
     if not name or "/" in name or "\\" in name or name in {".", ".."}:
         raise ValueError(f"{name!r} is not the name of a file in a store: give a name without a path")
     return name
+
+
+def check_read_and_write_access(store: CheckpointStore) -> None:
+    """Raise CheckpointStoreError unless a file can be written to the store, read and deleted."""
+    name = f".check-{secrets.token_hex(8)}"
+    store.write(name, _TEST_CONTENT)
+    try:
+        content = store.read(name)
+    except FileNotFoundError:
+        content = b""
+    store.delete(name)
+    if content != _TEST_CONTENT:
+        raise CheckpointStoreError(f"{store} returns another content than was written")

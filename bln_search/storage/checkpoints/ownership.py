@@ -29,7 +29,7 @@ def write_ownership_marker(checkpoints: CheckpointStore, database: URL) -> None:
         if not checkpoints.has_file(name):
             checkpoints.write(name, text.encode())
     except OSError as error:
-        raise CheckpointStoreError(f"the checkpoint store {checkpoints} cannot be written to: {error}") from None
+        raise CheckpointStoreError(f"the checkpoint store {checkpoints} cannot be written to: {error}") from error
 
 
 def is_ownership_marker(file_name: str) -> bool:

@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import select
 
 from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import StudyState
 from bln_search.specs.records import TrialRecord
@@ -15,7 +16,7 @@ from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.freed_files import read_freed_times_by_file, record_freed_files
-from bln_search.storage.tables import CheckpointRow, EventRow, StudyRow, TrialRow
+from bln_search.storage.tables import AttemptRow, CheckpointRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.tables.trials import NO_FILE
 from bln_search.storage.trials.records import make_checkpoint_record, read_trial_records, select_trials_with_checkpoints
 
@@ -70,6 +71,21 @@ class CheckpointRepository:
                 return
             now = self.database.now(session)
             append_event(session, study_id, now, _CHECKPOINT_DAMAGED, {"file": file}, trial_id)
+
+    def check_store_exists(self, checkpoints: CheckpointStore) -> None:
+        """Raise CheckpointStoreError where the folder of a store is missing although trials ran with it.
+
+        Writing would create the folder in the place of a file system that is not mounted.
+        """
+        if checkpoints.exists():
+            return
+        with self.database.read_session() as session:
+            attempt = session.scalar(select(AttemptRow.id).limit(1))
+        if attempt is not None:
+            raise CheckpointStoreError(
+                f"the checkpoint store {checkpoints} does not exist, but trials of the database {self.database} ran "
+                "with one: mount it, or create the folder if its files are lost"
+            )
 
     def write_ownership_marker_of_database(self, checkpoints: CheckpointStore) -> None:
         """Mark a store as used by this database, so that no other database removes its files.

@@ -7,13 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bln_search.core.errors import BlnSearchError, DamagedRecordError, LedgerError, StorageFullError
+from bln_search.core.errors import (
+    BlnSearchError,
+    CheckpointStoreError,
+    DamagedRecordError,
+    LedgerError,
+    StorageFullError,
+)
 from bln_search.core.reasons import describe_exception, limit_reason
 from bln_search.worker.layer_search import SearchStoppedError
 
 _log = logging.getLogger(__name__)
 
-TRANSIENT = (LedgerError, StorageFullError, SearchStoppedError)
+TRANSIENT = (LedgerError, StorageFullError, CheckpointStoreError, SearchStoppedError)
 """Errors after which nothing is stored, because the analysis is repeated later."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from bln_search.core.enums import ProbeKind
+from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.records import RowKey
 from bln_search.core.states import StudyState
 from bln_search.execution.devices import choose_first_device_name
@@ -89,7 +90,7 @@ def compute_and_store_analysis(
 
     Raises:
         UnknownStudyError: there is no such study.
-        LedgerError, StorageFullError: the database or the disk failed.
+        LedgerError, StorageFullError, CheckpointStoreError: the database, the disk or the checkpoint store failed.
         SearchStoppedError: `options.should_stop` ended the per-layer search, which resumes another time.
     """
     results = ledger.analyses.count_trials_with_result(study_id)
@@ -186,7 +187,7 @@ def _try_to_measure_latencies(
     ledger: Ledger, study_id: int, recommendation: Recommendation, environment: ExecutionEnvironment
 ) -> Analysis:
     """An analysis with latencies, device and threads only; empty if the measurement fails."""
-    with capture_failure(study_id, "timed", transient=()):
+    with capture_failure(study_id, "timed", transient=(CheckpointStoreError,)):
         latencies = measure_latencies_of_recommended_network(ledger, study_id, recommendation, environment)
         if latencies:
             return Analysis(latencies=latencies, device=environment.device, threads=environment.threads)

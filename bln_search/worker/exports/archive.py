@@ -15,7 +15,7 @@ import torch
 
 from bln_search.api import TrainedRow, export_trained_row
 from bln_search.core.enums import ArchiveContents, ExportStep
-from bln_search.core.errors import CheckpointStoreError, ExportError
+from bln_search.core.errors import ExportError
 from bln_search.core.exports import ARCHIVE_SUFFIX, StoredArchive
 from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.data import load_data_set
@@ -107,8 +107,5 @@ def _store_archive(archive: Path, task: ArchiveTask) -> StoredArchive:
         )
     store = task.environment.checkpoints
     stored = StoredArchive(f"{sha256[:32]}{ARCHIVE_SUFFIX}", size, sha256)
-    try:
-        store.upload_file(stored.file, archive)
-    except OSError as error:
-        raise CheckpointStoreError(f"the checkpoint store {store} cannot be written to: {error}") from None
+    store.upload_file(stored.file, archive)
     return stored

@@ -40,7 +40,7 @@ def test_store_of_two_databases_is_not_cleaned(later_ledger, store, tmp_path):
 
 def test_read_only_store_raises_checkpoint_store_error(tmp_path):
     (tmp_path / "file").write_text("no folder")
-    with pytest.raises(CheckpointStoreError, match=r"cannot be written to: .*Not a directory"):
+    with pytest.raises(CheckpointStoreError, match="Not a directory"):
         write_ownership_marker(FolderStore(tmp_path / "file" / "kept"), make_engine("sqlite://").url)
 
 
