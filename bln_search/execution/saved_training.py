@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.checkpoints import CheckpointStore, check_store_exists
 from bln_search.core.checkpoints.retries import retry_store_access
 from bln_search.core.errors import CheckpointStoreError, DataError, StorageFullError
 from bln_search.training.state_file import Fingerprint, decode_training_state, encode_training_state
@@ -55,7 +55,7 @@ class TrainingStateSaver:
         if file is None:
             return None
         try:
-            content = retry_store_access(lambda: self._store.read(file))
+            content = retry_store_access(lambda: self._read_file_of_present_store(file))
         except FileNotFoundError:
             return None
         except OSError as error:
@@ -66,6 +66,13 @@ class TrainingStateSaver:
         except DataError as error:
             self.discard(str(error))
             return None
+
+    def _read_file_of_present_store(self, file: str) -> bytes:
+        try:
+            return self._store.read(file)
+        except FileNotFoundError:
+            check_store_exists(self._store)
+            raise
 
     def discard(self, reason: str) -> None:
         """Delete the file because it cannot be used."""

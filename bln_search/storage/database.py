@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from bln_search.storage.clock import Clock, DatabaseClock, read_time_in_session
 from bln_search.storage.engine import connect, read_session, write_session
+from bln_search.storage.setup_check import describe_database_url
 
 
 class Database:
@@ -26,7 +27,7 @@ class Database:
 
     def __str__(self) -> str:
         """The URL without a password."""
-        return self.engine.url.render_as_string(hide_password=True)
+        return describe_database_url(self.engine.url)
 
     def now(self, session: Session | None = None) -> datetime:
         """The present time; inside a transaction pass its session."""

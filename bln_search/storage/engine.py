@@ -15,12 +15,19 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, InterfaceError, Operationa
 from sqlalchemy.exc import TimeoutError as NoConnectionError
 from sqlalchemy.orm import Session
 
+from bln_search.core.credentials import redact_secrets
 from bln_search.core.errors import LedgerError, MissingPackageError, StorageFullError
 from bln_search.core.sqlite import SQLITE_TIMEOUT, set_write_ahead_log
 from bln_search.core.urls import redact_password
+from bln_search.storage.setup_check import check_encodings, check_url_options, describe_database_url
 
-_TIMEOUTS = {"connect_timeout": 10, "tcp_user_timeout": 30_000}
-"""Options of libpq: seconds until a connection must exist, milliseconds until sent data must be acknowledged."""
+_CONNECT_OPTIONS: dict[str, int | str] = {
+    "connect_timeout": 10,
+    "tcp_user_timeout": 30_000,
+    "client_encoding": "utf8",
+}
+"""Options of libpq: seconds until a connection must exist, milliseconds until sent data must be acknowledged, and the
+encoding of texts, which the environment or a role could set to another."""
 
 _LOCK_TIMEOUT = 10
 """Seconds after which a statement of Postgres stops waiting for a lock: a locked table must not block all requests."""
@@ -28,6 +35,7 @@ _LOCK_TIMEOUT = 10
 _READ_ONLY = "25006"
 _DISK_FULL = "53100"
 _UNDEFINED_TABLE = "42P01"
+_INSUFFICIENT_PRIVILEGE = "42501"
 _UNAVAILABLE = ("08", _READ_ONLY, "53", "55P03", "57P", "57014")
 """Prefixes of the SQLSTATEs of a Postgres that is temporarily unavailable: connections, read-only, resources, locks,
 shutdown and cancellation."""
@@ -64,8 +72,14 @@ def make_engine(url: str) -> Engine:
         raise LedgerError(
             f"{redact_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
         ) from None
+    check_url_options(parsed)
     if parsed.get_backend_name() != "sqlite":
-        engine = create_engine(parsed, pool_pre_ping=True, connect_args=_make_default_timeout_options(parsed))
+        engine = _create_engine(parsed, pool_pre_ping=True, connect_args=_make_default_connect_options(parsed))
+        if parsed.get_driver_name() == "psycopg":
+            # before SQLAlchemy reads the version of the server, which it cannot in another encoding
+            event.listen(
+                engine, "connect", lambda connection, _record: check_encodings(connection, parsed), insert=True
+            )
         event.listen(engine, "handle_error", _disconnect_from_lost_server)
         if parsed.get_backend_name() == "postgresql" and "lock_timeout" not in str(parsed.query.get("options", "")):
             event.listen(engine, "connect", _set_lock_timeout)
@@ -74,16 +88,24 @@ def make_engine(url: str) -> Engine:
         file = os.path.expanduser(parsed.database)  # noqa: PTH111 - a pathlib.Path would change `file:` URIs
         parsed = parsed.set(database=file)
         _create_folder(Path(file).parent)
-    engine = create_engine(parsed, connect_args={"timeout": SQLITE_TIMEOUT})
+    engine = _create_engine(parsed, connect_args={"timeout": SQLITE_TIMEOUT})
     event.listen(engine, "connect", _set_sqlite_pragmas)
     event.listen(engine, "begin", _begin_sqlite_transaction)
     return engine
 
 
-def _make_default_timeout_options(url: URL) -> dict[str, int]:
-    """Timeouts for a server that does not respond, except those that the URL sets."""
-    timeouts = _TIMEOUTS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
-    return {name: value for name, value in timeouts.items() if name not in url.query}
+def _create_engine(url: URL, **options: Any) -> Engine:
+    """An engine. Raises LedgerError where an option of the URL has an invalid value."""
+    try:
+        return create_engine(url, **options)
+    except (ArgumentError, ValueError) as error:
+        raise LedgerError(f"the database {describe_database_url(url)} has an invalid option: {error}") from None
+
+
+def _make_default_connect_options(url: URL) -> dict[str, int | str]:
+    """Timeouts for a server that does not respond, and the encoding, except those that the URL sets."""
+    options = _CONNECT_OPTIONS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
+    return {name: value for name, value in options.items() if name not in url.query}
 
 
 def _set_lock_timeout(connection: Any, _record: Any) -> None:
@@ -202,7 +224,7 @@ def _translate_driver_errors(engine: Engine) -> Iterator[None]:
         yield
     except NoConnectionError as error:
         raise LedgerError(
-            f"the database {_url_without_password(engine)} cannot be used: no connection is free"
+            f"the database {describe_database_url(engine.url)} cannot be used: no connection is free"
         ) from error
     except DBAPIError as error:
         translated = _find_ledger_error_for(error, engine)
@@ -213,8 +235,11 @@ def _translate_driver_errors(engine: Engine) -> Iterator[None]:
 
 def _find_ledger_error_for(error: DBAPIError, engine: Engine) -> LedgerError | StorageFullError | None:
     """The error that stands for an error of the driver; None where the fault is in the statement."""
-    location = _url_without_password(engine)
-    reason, state = (str(error.orig).splitlines() or ["without a reason"])[0], _read_sqlstate(error.orig)
+    location = describe_database_url(engine.url)
+    reason, state = (
+        redact_secrets((str(error.orig).splitlines() or ["without a reason"])[0]),
+        _read_sqlstate(error.orig),
+    )
     operational = isinstance(error, OperationalError)
     if state == _DISK_FULL or (operational and ("full" in reason or "No space left" in reason)):
         return StorageFullError(
@@ -228,13 +253,14 @@ def _find_ledger_error_for(error: DBAPIError, engine: Engine) -> LedgerError | S
             f"the database {location} lacks tables of this version of bln-search: check that it is the right one; "
             "`bln-search db upgrade` creates them"
         )
+    if state == _INSUFFICIENT_PRIVILEGE:
+        return LedgerError(
+            f"the database {location} refuses its role: {reason}; as its owner, grant the role the rights to create, "
+            "read and write the tables"
+        )
     # SQLite raises InterfaceError for a value of a type that it cannot store
     is_closed = isinstance(error, InterfaceError) and engine.dialect.name != "sqlite"
-    if operational or is_closed or error.connection_invalidated or state.startswith(_UNAVAILABLE):
+    is_connecting = error.statement is None  # the driver rejects the value of an option
+    if operational or is_closed or is_connecting or error.connection_invalidated or state.startswith(_UNAVAILABLE):
         return LedgerError(f"the database {location} cannot be used: {reason}")
     return None
-
-
-def _url_without_password(engine: Engine) -> str:
-    """The URL without the password."""
-    return engine.url.render_as_string(hide_password=True)

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.errors import LedgerError, SchemaChangedError
 from bln_search.storage.engine import read_session, schema_transaction
+from bln_search.storage.setup_check import check_may_create_tables, describe_database_url
 
 VERSION_TABLE = "bln_search_version"
 _MIGRATIONS = Path(__file__).parent / "migrations"
@@ -49,15 +50,17 @@ def create_or_upgrade_tables(engine: Engine) -> None:
     """Create or upgrade the tables in one transaction. Concurrent calls wait for the first one and change nothing.
 
     Raises:
-        LedgerError: A newer version wrote the database, or it belongs to another program.
+        LedgerError: A newer version wrote the database, it belongs to another program, or the role may not create
+            tables.
     """
     if find_database_schema_revision(engine) == newest_known_schema_revision():
         return
     from bln_search.storage.alembic_migrations import run_alembic_migrations  # noqa: PLC0415 - it loads Alembic
 
-    location = engine.url.render_as_string(hide_password=True)
     with schema_transaction(engine) as connection:
-        _check_schema_origin(connection, location)
+        _check_schema_origin(connection, describe_database_url(engine.url))
+        if connection.dialect.name == "postgresql":
+            check_may_create_tables(connection)
         run_alembic_migrations(connection)
 
 

@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.checkpoints import CheckpointStore, check_store_exists
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import DataError
 from bln_search.norms import Normalization
@@ -70,6 +70,7 @@ def read_checkpoint_weights_and_moments(
     try:
         content = store.read(name)
     except OSError as error:
+        check_store_exists(store)
         raise DataError(f"the checkpoint {path} cannot be read: {error}") from None
     content_sha256 = hashlib.sha256(content).hexdigest()
     if content_sha256 != sha256:

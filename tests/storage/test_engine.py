@@ -35,8 +35,15 @@ def test_postgres_has_timeouts_that_the_url_overrides(monkeypatch):
     )
     make_engine("postgresql+psycopg://host/name")
     make_engine("postgresql+psycopg://host/name?connect_timeout=99")
-    assert engine_options[0]["connect_args"] == {"connect_timeout": 10, "tcp_user_timeout": 30_000}
-    assert engine_options[1]["connect_args"] == {"tcp_user_timeout": 30_000}
+    assert engine_options[0]["connect_args"] == {
+        "connect_timeout": 10,
+        "tcp_user_timeout": 30_000,
+        "client_encoding": "utf8",
+    }
+    assert engine_options[1]["connect_args"] == {
+        "tcp_user_timeout": 30_000,
+        "client_encoding": "utf8",
+    }
 
 
 def test_full_database_rolls_back_the_transaction(tmp_path):

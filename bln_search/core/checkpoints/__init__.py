@@ -7,9 +7,16 @@ from urllib.parse import unquote
 
 from bln_search.core.checkpoints.bucket import BucketStore
 from bln_search.core.checkpoints.folder import FolderStore
-from bln_search.core.checkpoints.store import CheckpointStore, StoredFileInfo
+from bln_search.core.checkpoints.store import CheckpointStore, StoredFileInfo, check_store_exists
 
-__all__ = ["BucketStore", "CheckpointStore", "FolderStore", "StoredFileInfo", "open_checkpoint_store"]
+__all__ = [
+    "BucketStore",
+    "CheckpointStore",
+    "FolderStore",
+    "StoredFileInfo",
+    "check_store_exists",
+    "open_checkpoint_store",
+]
 
 
 def open_checkpoint_store(location: Path | str) -> CheckpointStore:

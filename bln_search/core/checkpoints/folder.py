@@ -33,18 +33,11 @@ class FolderStore:
         return str(self.path)
 
     def read(self, name: str) -> bytes:
-        """The content of a file. Raises FileNotFoundError, OSError for a damaged file, or CheckpointStoreError.
-
-        A folder that does not exist is one that is not mounted: a file is read because it was written.
-        """
+        """The content of a file. Raises FileNotFoundError, OSError for a damaged file, or CheckpointStoreError."""
         path = self.path / validated_file_name(name)
         try:
             return path.read_bytes()
         except OSError as error:
-            if not self.exists():
-                raise CheckpointStoreError(
-                    f"the checkpoint store {self} does not exist: mount it, or create the folder if its files are lost"
-                ) from error
             if error.errno in _ERRNOS_OF_FILE:
                 raise
             self.check_read_and_write_access()  # raises where the folder has the fault

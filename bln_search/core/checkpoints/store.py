@@ -70,6 +70,14 @@ def validated_file_name(name: str) -> str:
     return name
 
 
+def check_store_exists(store: CheckpointStore) -> None:
+    """Raise CheckpointStoreError where the folder of a store, whose file was not found, is missing altogether."""
+    if not store.exists():
+        raise CheckpointStoreError(
+            f"the checkpoint store {store} does not exist: mount it, or create the folder if its files are lost"
+        )
+
+
 def check_read_and_write_access(store: CheckpointStore) -> None:
     """Raise CheckpointStoreError unless a file can be written to the store, read and deleted."""
     name = f".check-{secrets.token_hex(8)}"

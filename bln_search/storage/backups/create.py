@@ -201,8 +201,6 @@ def _report_absent_files(
 
 def _read_file_if_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None:
     """The content of a file; None where it is missing or damaged."""
-    if not store.has_file(name):
-        return None
     try:
         content = store.read(name)
     except FileNotFoundError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bln_search.core.checkpoints import FolderStore, folder
+from bln_search.core.checkpoints import FolderStore, check_store_exists, folder
 from bln_search.core.checkpoints.retries import retry_store_access
 from bln_search.core.errors import CheckpointStoreError, StorageFullError
 
@@ -54,12 +54,13 @@ def test_every_access_to_a_folder_that_is_none_is_an_error_of_the_store(store, d
             access()
 
 
-def test_a_missing_folder_has_no_file_and_reading_is_an_error_of_the_store(store):
+def test_a_missing_folder_has_no_file_and_does_not_exist(store):
     store.path.rename(store.path.with_name("away"))
     assert (store.exists(), store.has_file("a"), list(store.iter_files())) == (False, False, [])
-    with pytest.raises(CheckpointStoreError, match="does not exist: mount it"):
+    with pytest.raises(FileNotFoundError):
         store.read("a")
-    assert not store.exists()
+    with pytest.raises(CheckpointStoreError, match="does not exist: mount it"):
+        check_store_exists(store)
 
 
 @pytest.mark.parametrize(

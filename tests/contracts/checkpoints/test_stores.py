@@ -46,7 +46,6 @@ def test_file_is_read_as_it_was_written(store):
 
 def test_missing_file_is_not_found(store):
     assert not store.has_file("none")
-    store.check_read_and_write_access()
     with pytest.raises(FileNotFoundError):
         store.read("none")
     store.delete("none")
