@@ -15,8 +15,8 @@ from sqlalchemy.engine import URL
 from bln_search.core.errors import LedgerError
 from bln_search.core.urls import redact_password
 
-_ENCODING = "UTF8"
-"""The encoding that stores every text that people may write."""
+_UTF8_NAMES = ("UTF8", "UNICODE")
+"""Names of the encoding that stores every text; PgBouncer repeats the one that the client wrote."""
 
 _SQLITE_OPTIONS = frozenset(
     {"timeout", "isolation_level", "detect_types", "check_same_thread", "cached_statements", "uri"}
@@ -60,12 +60,12 @@ def check_encodings(connection: Any, url: URL) -> None:
     for name, remedy in (
         (
             "server_encoding",
-            f"create a database with ENCODING '{_ENCODING}' TEMPLATE template0, and restore a backup there",
+            "create a database with ENCODING 'UTF8' TEMPLATE template0, and restore a backup there",
         ),
         ("client_encoding", "remove client_encoding from its URL"),
     ):
         encoding = connection.info.parameter_status(name)
-        if encoding not in (None, _ENCODING):  # None: a proxy does not report it
+        if encoding is not None and encoding.upper().replace("-", "") not in _UTF8_NAMES:  # None: a proxy hides it
             connection.close()
             raise LedgerError(
                 f"the database {describe_database_url(url)} has the {name} {encoding}, which cannot store every text: "
