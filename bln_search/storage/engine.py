@@ -84,7 +84,7 @@ def make_engine(url: str) -> Engine:
         if parsed.get_backend_name() == "postgresql" and "lock_timeout" not in str(parsed.query.get("options", "")):
             event.listen(engine, "connect", _set_lock_timeout)
         return engine
-    if parsed.database and parsed.database != ":memory:":
+    if parsed.database and parsed.database != ":memory:" and not parsed.database.startswith("file:"):
         file = os.path.expanduser(parsed.database)  # noqa: PTH111 - a pathlib.Path would change `file:` URIs
         parsed = parsed.set(database=file)
         _create_folder(Path(file).parent)
