@@ -150,9 +150,9 @@ def _collect_moments_over_loader(
     unreached = [name for name, layer in layers.items() if name not in gathered and layer.method.statistics]
     if unreached:
         warnings.warn(
-            f"no mini-batch of {loader.name} reached the layer {unreached[0]} in evaluation mode: its configuration "
-            "does not change the outputs. If it should, the network calls a module other than this one, "
-            "for example one in a Python list",
+            f"no mini-batch of {loader.name} reached the layer {unreached[0]} in evaluation mode: rows that read its "
+            "population are undefined where other data reach it, and its configuration changes nothing where none do. "
+            "If it should be reached, the network calls a module other than this one, for example one in a Python list",
             stacklevel=4,
         )
     return gathered
@@ -165,7 +165,8 @@ def _check_estimates_match_layers(
     for name in estimates.keys() - loaders.keys():
         parse_enum(PopulationEstimate, name, "gathered: a population estimate")
     reached = get_moments_of_first_data_population(estimates).keys()
-    for estimate, moments in estimates.items():
+    for estimate in estimates.keys() - loaders.keys():
+        moments = estimates[estimate]
         mismatched = sorted(moments.keys() - layers.keys()) or sorted(reached - moments.keys())
         if mismatched:
             difference = "not a layer of the network" if mismatched[0] in moments else "missing"

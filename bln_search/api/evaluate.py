@@ -30,6 +30,7 @@ from bln_search.api.several_tables import combine_tables_over_networks
 from bln_search.core.enums import Correction, parse_enum
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
+from bln_search.evaluation.network_state import untouched_networks
 from bln_search.norms.moment_collection import LayerMoments
 
 
@@ -173,9 +174,10 @@ def evaluate_configurations(
     populations = parse_population_loaders(train_loader)
     fingerprints = compute_fingerprints_unless_equal(networks)
     try:
-        data = EvaluationData.from_loaders(populations, conditions, networks=len(networks))
-        evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
-        tables = [evaluation.evaluate_and_rank_per_condition() for evaluation in evaluations]
+        with untouched_networks(networks):
+            data = EvaluationData.from_loaders(populations, conditions, networks=len(networks))
+            evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
+            tables = [evaluation.evaluate_and_rank_per_condition() for evaluation in evaluations]
     finally:
         release_freed_memory()
     return combine_tables_over_networks(tables, fingerprints)

@@ -48,6 +48,7 @@ from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
+from bln_search.evaluation.network_state import untouched_networks
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.evaluators import make_per_layer_evaluator
@@ -164,40 +165,41 @@ def search_layers(
     data = EvaluationData.from_loaders(
         parse_population_loaders(train_loader), [SplitLoaders(None, validation_loader, test_loader)]
     )
-    data.try_network_on_first_batches(adapter, scoring, one_pass=False, per_slot=parse_flag("per_slot", per_slot))
-    batches, test_batches, not_finite_note = _load_validation_and_test_batches(data, scoring, adapter)
-    loaders = zip(("validation_loader", "test_loader"), (batches, test_batches or []), strict=True)
-    named_inputs = [
-        (f"mini-batch {number} (counted from 0) of {name}", inputs)
-        for name, loaded in loaders
-        for number, (inputs, _) in enumerate(loaded)
-    ]
-    fold_of_batch = assign_mini_batches_to_folds(len(batches), folds)
-    measured_with = NetworkFingerprint.of_network(network)
-    estimates = collect_all_population_estimates(adapter, layers, data.populations, gathered, kept=kept)
-    if parsed_estimate not in estimates:
-        raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
-    populations = {
-        **compute_populations_of_layers(layers, estimates, parsed_correction, per_slot=per_slot),
-        **stored_populations_of_fixed_layers(kept, parsed_estimate),
-    }
-    options = PerLayerEvaluatorOptions(
-        parsed_estimate, spec.scope, spec.groups or {}, UngroupedLayers(others), scoring, memory_limit=memory_limit
-    )
-    with adapter.explained_failures("validation_loader", named_inputs), _named_inputs_in_errors(not_finite_note):
-        evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
-        if search is None:
-            spec = spec.model_copy(update={"search": _choose_exact_or_coordinate_search(evaluator, evaluations)})
-        if spec.search is LayerSearchAlgorithm.EXACT:
-            _check_search_space_enumerable(evaluator)
-        else:
-            _check_evaluation_budget(evaluations, len(evaluator.space.choice_digits_by_uniform_configuration()))
-        record = search_layers_and_cross_validate(
-            evaluator,
-            fold_of_batch,
-            LayerSearchOptions(spec.search, evaluations, keep, StrategyOptions(seed=seed)),
-            test=test_batches,
+    with untouched_networks([network]):
+        data.try_network_on_first_batches(adapter, scoring, one_pass=False, per_slot=parse_flag("per_slot", per_slot))
+        batches, test_batches, not_finite_note = _load_validation_and_test_batches(data, scoring, adapter)
+        loaders = zip(("validation_loader", "test_loader"), (batches, test_batches or []), strict=True)
+        named_inputs = [
+            (f"mini-batch {number} (counted from 0) of {name}", inputs)
+            for name, loaded in loaders
+            for number, (inputs, _) in enumerate(loaded)
+        ]
+        fold_of_batch = assign_mini_batches_to_folds(len(batches), folds)
+        measured_with = NetworkFingerprint.of_network(network)
+        estimates = collect_all_population_estimates(adapter, layers, data.populations, gathered, kept=kept)
+        if parsed_estimate not in estimates:
+            raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
+        populations = {
+            **compute_populations_of_layers(layers, estimates, parsed_correction, per_slot=per_slot),
+            **stored_populations_of_fixed_layers(kept, parsed_estimate),
+        }
+        options = PerLayerEvaluatorOptions(
+            parsed_estimate, spec.scope, spec.groups or {}, UngroupedLayers(others), scoring, memory_limit=memory_limit
         )
+        with adapter.explained_failures("validation_loader", named_inputs), _named_inputs_in_errors(not_finite_note):
+            evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
+            if search is None:
+                spec = spec.model_copy(update={"search": _choose_exact_or_coordinate_search(evaluator, evaluations)})
+            if spec.search is LayerSearchAlgorithm.EXACT:
+                _check_search_space_enumerable(evaluator)
+            else:
+                _check_evaluation_budget(evaluations, len(evaluator.space.choice_digits_by_uniform_configuration()))
+            record = search_layers_and_cross_validate(
+                evaluator,
+                fold_of_batch,
+                LayerSearchOptions(spec.search, evaluations, keep, StrategyOptions(seed=seed)),
+                test=test_batches,
+            )
     without_loss = int((~np.isfinite(record.sums.mean_loss_per_configuration)).sum())
     if without_loss and not_finite_note:
         warnings.warn(

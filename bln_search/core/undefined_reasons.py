@@ -5,6 +5,14 @@ from __future__ import annotations
 BESSEL_UNDEFINED = "the factor m/(m-1) of the Bessel correction has no value for m = 1; the correction `total` has one"
 
 
+def layer_without_population_reason(layer: str, population: str | None) -> str:
+    """No mini-batch of a population reached a layer that the evaluated mini-batches reach."""
+    return (
+        f"no mini-batch of the population {population} reached the layer {layer}, which the evaluated mini-batches "
+        "reach: give a population whose mini-batches reach it too"
+    )
+
+
 def mini_batch_exceeds_slots_reason(slots: int, batch_size: int) -> str:
     """A mini-batch has more examples than the per-slot feature population has slots."""
     return (

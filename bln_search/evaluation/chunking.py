@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.data.inputs import Inputs
+from bln_search.evaluation.network_state import restored_network
 from bln_search.models.pooling import AveragePool2
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization
@@ -110,7 +111,7 @@ def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[i
     modules = [module for module in network.modules() if not isinstance(module, torch.jit.ScriptModule)]
     hooks = [module.register_forward_hook(record_output_bytes) for module in modules]
     try:
-        with use_training_sources_in_evaluation(get_norms_by_name(network).values()):
+        with restored_network(network), use_training_sources_in_evaluation(get_norms_by_name(network).values()):
             network(mini_batch.clone())
     finally:
         for hook in hooks:

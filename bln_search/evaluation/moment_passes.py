@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from bln_search.core.configuration import mini_batch_configuration_of
 from bln_search.data.inputs import Inputs, can_slice_examples
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes
+from bln_search.evaluation.network_state import NetworkState, OwnRandomNumbers
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, use_moment_accumulators
 from bln_search.norms.network.layers import method_covering_all_layers
@@ -46,7 +47,7 @@ class MomentPasses:
     """
 
     def __init__(self, network: nn.Module, layers: Mapping[str, Normalization]) -> None:
-        self._network, self._layers = network, layers
+        self._network, self._layers, self._random_numbers = network, layers, OwnRandomNumbers()
         self.accumulators = self._make_accumulators()
 
     def pass_one_by_one(self, inputs: Iterable[Inputs]) -> None:
@@ -55,7 +56,8 @@ class MomentPasses:
             for x in inputs:
                 for accumulator in self.accumulators.values():
                     accumulator.includes_all_sizes = accumulator.includes_all_sizes or not can_slice_examples(x)
-                self._network(x.clone())
+                with self._random_numbers.used_here():
+                    self._network(x.clone())
 
     def accumulate_several_at_once(self, inputs: Iterable[Inputs]) -> None:
         """Pass mini-batches (m, ...) of one shape, several at once where that gives the same moments.
@@ -65,8 +67,9 @@ class MomentPasses:
         """
         batches = iter(inputs)
         first = list(islice(batches, _CHECKED_MINI_BATCHES))
+        state = NetworkState(self._network)
         self.pass_one_by_one(first)
-        size = self._choose_number_at_once(first)
+        size = self._choose_number_at_once(first) if state.is_current else 1
         while size > 1 and (group := list(islice(batches, size))):
             if not self._try_pass_at_once(group):
                 self.pass_one_by_one(group)

@@ -11,6 +11,7 @@ from torch import nn
 from bln_search.core.errors import DataError
 from bln_search.data.inputs import Inputs
 from bln_search.evaluation.moment_passes import MomentPasses
+from bln_search.evaluation.network_state import restored_network
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
@@ -64,6 +65,7 @@ def collect_moments_with_frozen_weights(
     layers = get_norms_by_name(network)
     passes = MomentPasses(network, layers)
     with (
+        restored_network(network, with_random_state=False),
         evaluation_mode(network),
         use_training_sources_in_evaluation(layer for name, layer in layers.items() if name not in kept),
     ):

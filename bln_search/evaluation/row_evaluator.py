@@ -14,6 +14,7 @@ from bln_search.core.errors import ModelError
 from bln_search.data.inputs import Inputs, convert_to_double, first_examples_if_sliceable, map_tensors
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.chunking import ChunkSizes
+from bln_search.evaluation.network_state import IsolatedPasses, RandomState
 from bln_search.evaluation.scoring import require_equal_weights_of_rows, require_same_weights, score_examples
 from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.norms.normalization_base import NormalizationBase
@@ -48,6 +49,7 @@ class RowEvaluator:
             and outputs to `dtype` before they are scored. None for no conversion.
         expand_inputs: whether fused passes repeat the inputs for each row, not the input of the first normalization
             layer. The layers before are then evaluated once for each row, and every tensor has examples of all rows.
+        random_state: of the global generators, in which each row begins; None for the present one.
     """
 
     def __init__(
@@ -60,16 +62,33 @@ class RowEvaluator:
         chunking: ChunkSizes | None = None,
         dtype: torch.dtype | None = None,
         expand_inputs: bool = False,
+        random_state: RandomState | None = None,
     ) -> None:
         self.network, self.rows, self.populations = network, tuple(rows), populations
         self.score, self.dtype, self.expand_inputs = score, dtype, expand_inputs
         self.chunking = chunking or ChunkSizes(groups=1, rows=len(self.rows))
+        self.passes = IsolatedPasses(network, random_state)
         self._plans: dict[tuple[int, ...], RowBatchingPlan] = {}
 
-    def plain_outputs(self, row: int, inputs: Inputs) -> Tensor:
-        """Return outputs (n, ...) of one forward pass in a row."""
-        with use_row_in_all_layers(self.rows[row], self.populations):
+    def plain_outputs(self, row: int, inputs: Inputs, *, is_continued: bool = False) -> Tensor:
+        """Return outputs (n, ...) of one forward pass in a row.
+
+        It begins with the state of the network before the evaluation or, if it is continued, with the state in which
+        the last continued pass of the row ended.
+        """
+        with (
+            self.passes.pass_of_row(row, is_continued=is_continued),
+            use_row_in_all_layers(self.rows[row], self.populations),
+        ):
             return require_output_tensor(self.network(self._copy_inputs_for_network(inputs)))
+
+    def plain_outputs_one_after_the_other(self, row: int, inputs: Sequence[Inputs]) -> list[Tensor]:
+        """Return outputs (n, ...) of a row for several mini-batches, whose passes continue one another."""
+        self.passes.forget_continued_passes(row)
+        try:
+            return [self.plain_outputs(row, x, is_continued=True) for x in inputs]
+        finally:
+            self.passes.forget_continued_passes(row)
 
     def plain_scores(self, row: int, batch: MiniBatch) -> Scores:
         """Return losses and correctness (n,) of a mini-batch by one forward pass in a row."""
@@ -123,7 +142,7 @@ class RowEvaluator:
         chunking = ChunkSizes(groups=1, rows=rows)
         double = self._copy_with(*copy, chunking=chunking, dtype=dtype)
         try:
-            with _collect_called_norms(copy[0]) as called:
+            with collect_called_layers(get_norms_by_name(copy[0]).values()) as called:
                 double.plain_outputs(0, first_examples_if_sliceable(inputs, 2))
         except Exception:  # noqa: BLE001 - a network may not support double precision; it is then checked in its own
             return None
@@ -139,7 +158,7 @@ class RowEvaluator:
 
     def _copy_with(self, network: nn.Module, populations: Populations, **options: Any) -> RowEvaluator:
         kept = {name: getattr(self, name) for name in ("score", "chunking", "dtype", "expand_inputs")}
-        return RowEvaluator(network, self.rows, populations, **(kept | options))
+        return RowEvaluator(network, self.rows, populations, random_state=self.passes.random_state, **(kept | options))
 
     def _copy_inputs_for_network(self, inputs: Inputs) -> Inputs:
         """Return a copy of the inputs, which the network may change, in its precision."""
@@ -155,7 +174,8 @@ class RowEvaluator:
         copies = len(plan.rows) if self.expand_inputs else 1
         tagged = map_tensors(lambda x: _tag_and_repeat(x, layout, copies), self._copy_inputs_for_network(group.inputs))
         try:
-            outputs = require_output_tensor(self.network(tagged))
+            with self.passes.pass_of_row(None):
+                outputs = require_output_tensor(self.network(tagged))
         except RowBatchingError as error:
             raise ModelError(f"{error}; evaluate with one_pass=False") from error
         outputs = remove_row_tag(outputs) if isinstance(outputs, RowBatchedTensor) else outputs
@@ -216,13 +236,16 @@ def try_copy_network_and_populations_in_double(
 
 
 @contextmanager
-def _collect_called_norms(network: nn.Module) -> Iterator[set[nn.Module]]:
-    """Collect the normalization layers that forward passes in this context call."""
-    called: set[nn.Module] = set()
-    hooks = [
-        layer.register_forward_pre_hook(lambda layer, _: called.add(layer))
-        for layer in get_norms_by_name(network).values()
-    ]
+def collect_called_layers(layers: Iterable[NormalizationBase]) -> Iterator[dict[NormalizationBase, None]]:
+    """Collect those of these layers, not of copies, that forward passes call, in the order of their first call."""
+    called: dict[NormalizationBase, None] = {}
+    watched = set(layers)
+
+    def note_call(layer: nn.Module, _inputs: Any) -> None:
+        if isinstance(layer, NormalizationBase) and layer in watched:
+            called.setdefault(layer)
+
+    hooks = [layer.register_forward_pre_hook(note_call) for layer in watched]
     try:
         yield called
     finally:

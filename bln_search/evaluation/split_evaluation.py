@@ -11,12 +11,14 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.method import FEATURE_STATISTICS
 from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
-from bln_search.core.undefined_reasons import mini_batch_exceeds_slots_reason
+from bln_search.core.undefined_reasons import layer_without_population_reason, mini_batch_exceeds_slots_reason
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.longer_sequences import peek_long_sequence_undefined_reasons
 from bln_search.evaluation.one_pass import Progress, evaluate_rows_per_example
-from bln_search.evaluation.row_evaluator import OutputObserver
+from bln_search.evaluation.row_evaluator import OutputObserver, collect_called_layers
+from bln_search.norms.network.layers import get_norms_by_name, is_population_of_data
+from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.norms.statistics import configuration_of_layer_in_row, select_layer_population
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
@@ -101,17 +103,47 @@ def outcomes_or_undefined_reasons(
         batch_size: the inference mini-batch size.
         options: of `evaluate_rows_per_example`.
 
+    A row is undefined where it reads a population of which no mini-batch reached a layer that these mini-batches reach.
+
     Raises:
         ModelError: a sequence is longer than the network supports, or the one pass does not support the network.
     """
+    names: dict[NormalizationBase, str] = {layer: name for name, layer in get_norms_by_name(network).items()}
+    populations = {layer: populations.get(layer, {}) for layer in names}  # of those without any too
     batches, without_steps = peek_long_sequence_undefined_reasons(network, batches, rows)
     reasons = [
         find_undefined_reason(row, populations, batch_size) or reason
         for row, reason in zip(rows, without_steps, strict=True)
     ]
     defined = [row for row, reason in zip(rows, reasons, strict=True) if reason is None]
-    outcomes = iter(evaluate_rows_per_example(network, batches, defined, populations, **options))
-    return [next(outcomes) if reason is None else reason for reason in reasons]
+    lacking = _rows_by_layer_without_their_population(defined, populations)
+    with collect_called_layers(lacking) as called:
+        outcomes: list[ExampleOutcomes | str] = list(
+            evaluate_rows_per_example(network, batches, defined, populations, **options)
+        )
+    for layer in called:
+        for index in lacking[layer]:
+            outcomes[index] = layer_without_population_reason(names[layer], defined[index].population_name)
+    remaining = iter(outcomes)
+    return [next(remaining) if reason is None else reason for reason in reasons]
+
+
+def _rows_by_layer_without_their_population(
+    rows: Sequence[InferenceRow], populations: Populations
+) -> dict[NormalizationBase, list[int]]:
+    """Return for each layer the indices of rows that read a population of which no mini-batch reached the layer.
+
+    Layers that need no estimate of their own history use the mini-batch instead, as torch's layers do without running
+    statistics.
+    """
+    lacking: dict[NormalizationBase, list[int]] = {}
+    for layer, estimates in populations.items():
+        for index, row in enumerate(rows):
+            configuration = row.configuration.restricted_to_statistics_of(layer.method)
+            is_missing = configuration.uses_population and row.population_name not in estimates
+            if is_missing and (layer.requires_layer_estimate or is_population_of_data(row.population_name)):
+                lacking.setdefault(layer, []).append(index)
+    return lacking
 
 
 def find_undefined_reason(row: InferenceRow, populations: Populations, batch_size: int) -> str | None:

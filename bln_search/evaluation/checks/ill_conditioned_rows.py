@@ -12,7 +12,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bln_search.data.inputs import Inputs, first_examples_if_sliceable
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.tasks.score import Scores
 
@@ -57,13 +56,9 @@ class IllConditionedRowDetector:
 
     def find_rows_unlike_double_in_plain_passes(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
         """Do the same as `find_rows_unlike_double` with plain forward passes."""
-        if self.double is None:
-            return {}
-        repeated = self.evaluator.plain_scores(0, batch).losses
-        if (
-            loss_distance_in_tolerances(repeated, losses[0], ROUNDING_TOLERANCE) > 1
-        ):  # the network is random or stateful
+        if self.evaluator.passes.draws_numbers:  # others in double precision
             self.double = None
+        if self.double is None:
             return {}
         exact = [self.double.plain_scores(row, batch)[0] for row in range(len(losses))]
         return self._describe_different_rows(losses, torch.stack(exact))
@@ -103,12 +98,13 @@ class IllConditionedRowDetector:
         return self._to_working_precision(next(self.double.iter_fused_outputs(group, [row]))[0])
 
     def plain_outputs_of_ill_conditioned_rows(self, batch: MiniBatch) -> dict[int, Tensor]:
-        """Return outputs (n, ...) of each ill-conditioned row by plain forward passes in double precision."""
+        """Return outputs (n, ...) of each ill-conditioned row by continued plain passes in double precision."""
         if self.double is None:
             return {}
         inputs, targets = batch
         return {
-            row: self._to_working_precision(self.double.plain_outputs(row, inputs)[: len(targets)]) for row in self.rows
+            row: self._to_working_precision(self.double.plain_outputs(row, inputs, is_continued=True)[: len(targets)])
+            for row in self.rows
         }
 
     def _to_working_precision(self, outputs: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.data.inputs import describe_inputs
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.checks.independence import do_outputs_depend_on_earlier_passes
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
@@ -70,6 +71,11 @@ def _try_tree_evaluator(
     if not isinstance(batches[0][0] if batches else None, Tensor | None):
         raise NotTraceableError(
             f"mini-batches of several tensors, {describe_inputs(batches[0][0])}, cannot be evaluated layer by layer"
+        )
+    if batches and do_outputs_depend_on_earlier_passes(network, (batches[0][0], batches[min(1, len(batches) - 1)][0])):
+        raise NotTraceableError(
+            f"this {type(network).__name__} gives different outputs for the same mini-batch when it is called again, "
+            "because it counts its calls, draws numbers or changes a buffer in evaluation mode"
         )
     try:
         evaluator = TreePerLayerEvaluator(network, batches, populations, options, folds=folds)

@@ -14,6 +14,8 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import Inputs
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.network_state import IsolatedPasses
+from bln_search.evaluation.row_evaluator import collect_called_layers
 from bln_search.evaluation.scoring import score_examples_of_equal_weight
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, check_no_norms_in_recurrent_layers
@@ -32,8 +34,9 @@ _Scores = tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]
 class PlainPerLayerEvaluator:
     """Evaluates per-layer configurations one by one; see `TreePerLayerEvaluator` for the arguments.
 
-    Scores are cached up to the memory limit. `segmented` has no segments, only the layers in the order in which a
-    forward pass of the first mini-batch calls them.
+    Scores are cached up to the memory limit. `segmented` has no segments, only the layers in the order in which forward
+    passes of the mini-batches call them. Every configuration is evaluated as if it ran alone: where passes change the
+    network or draw random numbers, it passes all mini-batches in their order.
     """
 
     max_configurations = MAX_PLAIN_CONFIGURATIONS
@@ -51,7 +54,10 @@ class PlainPerLayerEvaluator:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
         self.network, self.populations, self.options = network, populations, options or PerLayerEvaluatorOptions()
         self.batches, self._folds = list(batches), list(folds or [0] * len(batches))
-        self.segmented = make_segmented_network_without_segments(network, batches[0][0])
+        self._passes = IsolatedPasses(network)
+        self.segmented = _make_segmented_network_without_segments(
+            network, [inputs for inputs, _ in batches], self._passes
+        )
         self.space, self.excluded = build_space_and_excluded_options(
             self.segmented,
             populations,
@@ -126,8 +132,18 @@ class PlainPerLayerEvaluator:
     def make_evaluator_with_same_options(
         self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations
     ) -> Self:
-        """Return an evaluator of another network, mini-batches and populations with the same options."""
-        return type(self)(network, batches, populations, self.options)
+        """Return an evaluator of another network, mini-batches and populations with the same options.
+
+        Raises:
+            ModelError: these mini-batches reach other normalization layers.
+        """
+        other = type(self)(network, batches, populations, self.options)
+        if other.segmented.names != self.segmented.names:
+            raise ModelError(
+                f"mini-batches of one split reach the normalization layers {', '.join(self.segmented.names)}, those of "
+                f"another {', '.join(other.segmented.names)}: per-layer configurations need the same layers"
+            )
+        return other
 
     @torch.no_grad()
     def _iter_scores_of_batches(self, row: Digits, batches: Sequence[int]) -> Iterator[_Scores]:
@@ -136,16 +152,21 @@ class PlainPerLayerEvaluator:
         missing = {batch for batch in batches if (key, batch) not in self._cache}
         computed: dict[int, _Scores] = {}
         if missing:
+            depends_on_earlier = self._passes.changes_state or self._passes.draws_numbers
             configuration = self.space.configuration_of_choice_digits([int(digit) for digit in row])
             with (
                 evaluation_mode(self.network),
                 use_per_layer_configuration(self.segmented, configuration, self.populations, self.options.estimate),
             ):
-                computed = {batch: self._score_batch(batch) for batch in sorted(missing)}
-        for batch in batches:
-            scores = computed[batch] if batch in computed else self._cache[key, batch]
+                computed = {
+                    batch: self._score_batch(batch, key)
+                    for batch in (range(len(self.batches)) if depends_on_earlier else sorted(missing))
+                }
+            self._passes.forget_continued_passes(key)
+        for batch, scores in computed.items():
             self._add_to_cache((key, batch), scores)
-            yield scores
+        for batch in batches:
+            yield computed[batch] if batch in computed else self._cache[key, batch]
 
     def _add_to_cache(self, key: tuple[bytes, int], scores: _Scores) -> None:
         size = scores[0].nbytes + scores[1].nbytes
@@ -153,10 +174,11 @@ class PlainPerLayerEvaluator:
             self._cache[key] = scores
             self._cache_bytes += size
 
-    def _score_batch(self, batch: int) -> _Scores:
+    def _score_batch(self, batch: int, key: bytes) -> _Scores:
         """Return losses and correctness of one mini-batch by a forward pass of the configured network."""
         inputs, targets = self.batches[batch]
-        outputs = self.network(inputs.clone())
+        with self._passes.pass_of_row(key, is_continued=True):
+            outputs = self.network(inputs.clone())
         if not isinstance(outputs, Tensor):
             raise ModelError(
                 f"the network returns {type(outputs).__name__}: wrap it so that it returns one tensor, examples first"
@@ -167,24 +189,25 @@ class PlainPerLayerEvaluator:
 
 
 @torch.no_grad()
-def make_segmented_network_without_segments(network: nn.Module, mini_batch: Inputs) -> SegmentedNetwork:
-    """Return the normalization layers of `network` in the order in which a forward pass calls them, without segments.
+def _make_segmented_network_without_segments(
+    network: nn.Module, mini_batches: Sequence[Inputs], passes: IsolatedPasses
+) -> SegmentedNetwork:
+    """Return the normalization layers of `network` in the order in which forward passes call them, without segments.
 
     Raises:
-        ModelError: the forward pass calls none, or the network normalizes inside recurrent layers.
+        ModelError: the forward passes call none, or the network normalizes inside recurrent layers.
     """
     check_no_norms_in_recurrent_layers(network)
     layers = get_norms_by_name(network)
-    names = {layer: name for name, layer in layers.items()}
-    called: list[str] = []
-    hooks = [layer.register_forward_pre_hook(lambda layer, _: called.append(names[layer])) for layer in layers.values()]
-    try:
-        with evaluation_mode(network), use_training_sources_in_evaluation(layers.values()):
-            network(mini_batch.clone())
-    finally:
-        for hook in hooks:
-            hook.remove()
-    order = tuple(dict.fromkeys(called))
-    if not order:
+    with (
+        collect_called_layers(layers.values()) as called,
+        evaluation_mode(network),
+        use_training_sources_in_evaluation(layers.values()),
+    ):
+        for inputs in mini_batches:
+            with passes.pass_of_row(None, is_continued=True):
+                network(inputs.clone())
+    if not called:
         raise ModelError(f"the forward pass of this {type(network).__name__} calls none of its normalization layers")
+    order = tuple(name for layer in called for name, named in layers.items() if named is layer)
     return SegmentedNetwork((), order, tuple(layers[name] for name in order), ())

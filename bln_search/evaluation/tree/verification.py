@@ -14,6 +14,7 @@ from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.data.inputs import convert_to_double, require_single_tensor
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
+from bln_search.evaluation.network_state import restored_network
 from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.evaluation.scoring import score_examples_of_equal_weight
 from bln_search.evaluation.tree.configuration_space import make_inference_row
@@ -55,6 +56,7 @@ def compute_plain_pass_losses_of_configuration(
     """Return per-example losses of one configuration by plain forward passes."""
     network, options = evaluator.network, evaluator.options
     with (
+        restored_network(network),
         evaluation_mode(network),
         use_per_layer_configuration(evaluator.segmented, configuration, evaluator.populations, options.estimate),
     ):

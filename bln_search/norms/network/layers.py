@@ -108,20 +108,27 @@ def moments_by_estimate_from_training_history(
 ) -> dict[str, dict[str, LayerMoments]]:
     """Return the estimates from the layers' own history of training.
 
-    An estimate is included if every layer that requires one (`requires_layer_estimate`) has it.
+    An estimate is included if every reached layer that requires one (`requires_layer_estimate`) has it.
 
     Args:
         layers: of the network, by name.
-        reached: names of the layers that the network uses in evaluation mode; None for all.
+        reached: names of the layers that mini-batches of a population reached; None for all.
     """
     used = {name: layer for name, layer in layers.items() if reached is None or name in reached}
-    histories = {name: layer.moments_by_estimate_from_history() for name, layer in used.items()}
+    histories = {name: layer.moments_by_estimate_from_history() for name, layer in layers.items()}
     complete: dict[str, dict[str, LayerMoments]] = {}
     for estimate in PopulationEstimate:
         moments = {name: history[estimate] for name, history in histories.items() if estimate in history}
-        if moments and all(name in moments or not layer.requires_layer_estimate for name, layer in used.items()):
+        if moments.keys() & used.keys() and all(
+            name in moments or not layer.requires_layer_estimate for name, layer in used.items()
+        ):
             complete[estimate] = moments
     return complete
+
+
+def is_population_of_data(name: str | None) -> bool:
+    """Return whether a population is estimated from mini-batches of a loader, not from the layers' own history."""
+    return name == PopulationEstimate.FROZEN or name not in list(PopulationEstimate)
 
 
 def find_row_of_original_outputs(layers: Mapping[str, Normalization], reached: Container[str]) -> InferenceRow | None:

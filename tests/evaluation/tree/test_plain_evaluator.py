@@ -117,9 +117,10 @@ def test_plain_evaluation_equals_tree_evaluation(make_network):
 @pytest.mark.parametrize(("memory_limit", "passes"), [(2**20, 8), (200, 11), (0, 16)])
 def test_scores_are_cached_up_to_the_memory_limit(memory_limit, passes):
     network = build_network(Looping, "ln")
-    evaluator = make_plain_evaluator(network, n=8, memory_limit=memory_limit)
     calls = []
     network.register_forward_hook(lambda *_: calls.append(1))
+    evaluator = make_plain_evaluator(network, n=8, memory_limit=memory_limit)
+    calls.clear()
     digits = np.array([[0, 0], [0, 1], [1, 0], [3, 3]], np.uint8)
     evaluator.score_sums_by_batch(digits, [0])
     evaluator.evaluate_per_example(digits)

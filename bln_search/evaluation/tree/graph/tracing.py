@@ -13,6 +13,7 @@ from torch import fx, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.adapted_network import NetworkWithCallAdapter
+from bln_search.evaluation.network_state import restored_network
 from bln_search.evaluation.tree.graph.traceable_encoders import use_traceable_encoders
 from bln_search.models.tracing import NormTracer
 
@@ -97,7 +98,7 @@ def trace_to_root_and_graph(network: nn.Module) -> tuple[SingleInputModule, fx.G
     root, tracer = SingleInputModule(network), NormTracer()
     network = root.network
     try:
-        with use_traceable_encoders(network), _allow_symbolic_sizes():
+        with restored_network(network), use_traceable_encoders(network), _allow_symbolic_sizes():
             with suppress(Exception):  # it may branch on the values of its buffers, which are known
                 return root, _SymbolicBuffersTracer().trace(root)
             return root, tracer.trace(root)
