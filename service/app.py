@@ -61,6 +61,7 @@ from service.routes import (
 from service.routes import exports as export_routes
 from service.routes import share_links as share_link_routes
 from service.routes import trials as trial_routes
+from service.sessions_in_memory import SessionsInMemory
 
 _REQUEST_THREADS = 8
 """Threads that handle requests; more would only contend for the same cores and database."""
@@ -151,4 +152,5 @@ def make_app_context(settings: Settings, ledger: Ledger) -> AppContext:
         metrics=ServiceMetrics(LedgerCollector(ledger.monitoring, settings)),
         event_feed=EventFeed(ledger),
         readiness=make_readiness_cache(ledger),
+        sessions_in_memory=SessionsInMemory(ledger.tokens),
     )

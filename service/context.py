@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger
+from bln_search.storage.tokens import Bearer
 from service.caching.analysis_cache import AnalysisCache
 from service.caching.leaderboard_cache import LeaderboardCache
 from service.caching.response_cache import ResponseCache
@@ -18,6 +19,7 @@ from service.event_feed import EventFeed
 from service.http.rate_limiter import RateLimiter
 from service.monitoring.metrics import ServiceMetrics
 from service.schemas.operations import Readiness
+from service.sessions_in_memory import SessionsInMemory
 
 
 @dataclass
@@ -25,6 +27,7 @@ class AppContext:
     """Ledger, settings and caches of one application.
 
     Attributes:
+        sessions_in_memory: Sessions of browsers that signed in while the disk was full.
         streams: Number of open event streams by client: an account, or a share link.
     """
 
@@ -37,7 +40,13 @@ class AppContext:
     metrics: ServiceMetrics
     event_feed: EventFeed
     readiness: ExpiringCachedValue[Readiness]
+    sessions_in_memory: SessionsInMemory
     streams: Counter[str] = field(default_factory=Counter)
+
+
+def find_bearer(context: AppContext, secret: str) -> Bearer | None:
+    """Return the bearer of a token or a session; None where the secret is unknown, revoked or expired."""
+    return context.ledger.tokens.find_bearer(secret) or context.sessions_in_memory.find_bearer(secret)
 
 
 async def get_app_context(request: Request) -> AppContext:

@@ -13,7 +13,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.storage.studies.lookup import StudyHeader
 from bln_search.storage.tokens import Bearer, TokenKind
-from service.context import AppContext, ContextDep
+from service.context import AppContext, ContextDep, find_bearer
 from service.http.problems import ProblemException
 
 COOKIE = "bln_search_session"
@@ -57,7 +57,7 @@ def _get_bearer(
     secret = header.credentials if header is not None else cookie
     if not secret:
         raise _make_unauthorized_problem("this needs an access token: `Authorization: Bearer ...`")
-    bearer = context.ledger.tokens.find_bearer(secret)
+    bearer = find_bearer(context, secret)
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
         count_failed_login(request, context)
         raise _make_unauthorized_problem("this token is unknown, revoked or expired")
@@ -142,6 +142,16 @@ def check_same_site(request: Request) -> None:
         is_same_site = origin is not None and urlsplit(origin).netloc == request.headers.get("host")
     if not is_same_site:
         raise ProblemException(403, "other-site", "a page of another site sent this request; nothing was done")
+
+
+def is_sent_over_tls(request: Request) -> bool:
+    """Whether a browser sent the request over TLS, to this service or to a proxy; its cookies need TLS, too.
+
+    A sender who claims it without TLS only loses its own cookie.
+    """
+    proxied = request.headers.get("x-forwarded-proto", "").split(",")[0].strip().lower()
+    is_from_secure_page = request.headers.get("origin", "").startswith("https://")
+    return "https" in (request.url.scheme, proxied) or is_from_secure_page
 
 
 Reader = Annotated[Bearer, Depends(authenticate_account)]

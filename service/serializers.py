@@ -110,9 +110,10 @@ def serialize_evaluation(record: EvaluationRecord) -> EvaluationOut:
     )
 
 
-def serialize_event(row: EventRecord) -> EventOut:
-    """Convert an event."""
-    return EventOut(number=row.number, at=row.at, kind=row.kind, trial_id=row.trial_id, data=row.data)
+def serialize_event(row: EventRecord, *, with_accounts: bool) -> EventOut:
+    """Convert an event. with_accounts: whether the names of accounts are shown; a share link shows none."""
+    data = {name: value for name, value in row.data.items() if with_accounts or name != "account"}
+    return EventOut(number=row.number, at=row.at, kind=row.kind, trial_id=row.trial_id, data=data)
 
 
 _SOURCES = {

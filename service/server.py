@@ -11,8 +11,11 @@ from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.server import HANDLED_SIGNALS
 
 from bln_search.core.errors import BlnSearchError
+from bln_search.core.files.private import PRIVATE_FILE, make_private_file, make_private_folder
+from bln_search.core.stop_signals import STOP_SIGNALS
 from bln_search.settings import Settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.app import make_app, make_app_context
@@ -33,7 +36,7 @@ class ServerStartError(BlnSearchError):
 
 
 def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool) -> None:
-    """Serve until SIGTERM or Ctrl-C.
+    """Serve until a stop signal (see `STOP_SIGNALS`).
 
     Args:
         settings: Settings of the service.
@@ -57,8 +60,9 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
         _print_url_and_create_first_token(context, url, with_token=_is_loopback(host))
         worker = RestartedWorkerProcess(settings) if with_worker else None
         try:
-            with _ignore_reraised_signals():
-                _StreamClosingServer(make_app(context), context).run(sockets=[listener])
+            server = _StreamClosingServer(make_app(context), context)
+            with _handle_stop_signals(server):
+                server.run(sockets=[listener])
         finally:
             if worker is not None:
                 worker.stop()
@@ -104,9 +108,9 @@ def _print_url_and_create_first_token(context: AppContext, url: str, *, with_tok
         print(f"bln-search: {url}", flush=True)
         return
     file = context.settings.token_file
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.touch(mode=0o600)
-    file.chmod(0o600)
+    make_private_folder(file.parent)
+    make_private_file(file)
+    file.chmod(PRIVATE_FILE)
     file.write_text(secret + "\n", encoding="utf-8")
     if with_token:
         print(f"bln-search: {url}/#token={secret}", flush=True)
@@ -135,7 +139,7 @@ class _StreamClosingServer(uvicorn.Server):
         self.context = context
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Handle SIGTERM or Ctrl-C."""
+        """Handle a stop signal."""
         self.context.event_feed.closing = True
         super().handle_exit(sig, frame)
 
@@ -155,9 +159,14 @@ def _make_refusal_counter(context: AppContext) -> Callable[[int], None]:
 
 
 @contextmanager
-def _ignore_reraised_signals() -> Iterator[None]:
-    """Ignore the signal that uvicorn raises again after its shutdown: the worker must be stopped first."""
-    previous_handlers = {number: signal.signal(number, _ignore_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+def _handle_stop_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let every stop signal end the server. What uvicorn raises again after it has handled it is ignored.
+
+    The worker must be stopped after the server. Signals that the parent process ignores, as nohup does, stay ignored.
+    """
+    handlers = {number: _ignore_signal if number in HANDLED_SIGNALS else server.handle_exit for number in STOP_SIGNALS}
+    heeded = {number: handler for number, handler in handlers.items() if signal.getsignal(number) is not signal.SIG_IGN}
+    previous_handlers = {number: signal.signal(number, handler) for number, handler in heeded.items()}
     try:
         yield
     finally:

@@ -9,7 +9,11 @@ from os.path import isfile
 
 from bln_search.cli.standard_streams import prepare_standard_streams, report_unwritable_output
 from bln_search.core.garbage_collection import load_modules_without_garbage_collection
+from bln_search.core.stop_signals import find_stop_signal_name, interrupt_on_stop_signals
 from bln_search.core.version import VERSION
+
+_INTERRUPTED = 130
+"""Exit code; `ExitCode` has it, too."""
 
 
 def main() -> None:
@@ -19,6 +23,15 @@ def main() -> None:
         with report_unwritable_output():
             print(f"bln-search {VERSION}")
         return
+    try:
+        with interrupt_on_stop_signals():
+            _load_and_run_command()
+    except KeyboardInterrupt as interrupt:  # while the modules were loaded
+        sys.stderr.write(f"interrupted by {find_stop_signal_name(interrupt)}; run the same command again\n")
+        sys.exit(_INTERRUPTED)
+
+
+def _load_and_run_command() -> None:
     if _may_run_local_trials(sys.argv[1:]):
         from bln_search.execution.executors.process_server import start_process_server
 

@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
         NOT_FOUND: There is no such study.
         INCOMPLETE: The study ended, but some trials failed.
         DISK_FULL: The disk is full.
-        INTERRUPTED: The user pressed Ctrl-C.
+        INTERRUPTED: The user pressed Ctrl-C, or another signal stopped the command.
         BROKEN_PIPE: The reader of the output ended, as in `bln-search list | head -1`.
     """
 

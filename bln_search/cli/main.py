@@ -27,6 +27,7 @@ from bln_search.core.errors import (
     UnknownStudyError,
 )
 from bln_search.core.logs import RedactingFormatter
+from bln_search.core.stop_signals import find_stop_signal_name, interrupt_on_stop_signals
 
 app = typer.Typer(
     name="bln-search",
@@ -75,7 +76,7 @@ _EXIT_BY_STATUS = {400: ExitCode.BAD_INPUT, 404: ExitCode.NOT_FOUND, 422: ExitCo
 
 def main() -> None:
     """Run the command. Print a `BlnSearchError` as one line and exit with its code, see `ExitCode`."""
-    with report_unwritable_output():
+    with report_unwritable_output(), interrupt_on_stop_signals():
         _run_app_and_translate_errors()
 
 
@@ -84,7 +85,7 @@ def _run_app_and_translate_errors() -> None:
         app()
     except SystemExit as end:
         if end.code == ExitCode.INTERRUPTED and not isinstance(end, InterruptedCommandExit):
-            _print_interrupted_message()
+            _print_interrupted_message(end)
         raise
     except BlnSearchError as error:
         _exit_with_error(error)
@@ -93,8 +94,8 @@ def _run_app_and_translate_errors() -> None:
         if package_error is None:
             raise
         _exit_with_error(package_error)
-    except KeyboardInterrupt:
-        _print_interrupted_message()
+    except KeyboardInterrupt as interrupt:
+        _print_interrupted_message(interrupt)
         sys.exit(ExitCode.INTERRUPTED)
 
 
@@ -115,5 +116,6 @@ def _exit_without_cleanup(code: ExitCode) -> NoReturn:
     os._exit(code)
 
 
-def _print_interrupted_message() -> None:
-    errors.print("interrupted; finished trials are kept; run the same command again to resume")
+def _print_interrupted_message(error: BaseException) -> None:
+    name = find_stop_signal_name(error)
+    errors.print(f"interrupted by {name}; finished trials are kept; run the same command again to resume")

@@ -15,6 +15,7 @@ from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableT
 from rich.segment import Segment
 from rich.text import Text
 
+from bln_search.cli.local_time import format_local_time
 from bln_search.core.credentials import redact_secrets
 from bln_search.core.errors import OutputFileError
 from bln_search.core.files.atomic import write_atomically
@@ -29,7 +30,7 @@ _NAME_WIDTH = 24
 """Longest name in characters that a narrow terminal shows in full."""
 
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?([+-]\d\d:\d\d|Z)")
-_MINUTE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d")
+_MINUTE = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d([+-]\d\d:\d\d)?")
 _NUMBER = re.compile(r"[-+]?\d[\d,]*(\.\d+)?%?")
 
 
@@ -223,4 +224,4 @@ def _make_fitting_column(name: str, values: Sequence[object], drop_order: int | 
 def _format_cell(value: object) -> str:
     text = "" if value is None else str(value)
     moment = _MOMENT.fullmatch(text)
-    return text if moment is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M}"
+    return text if moment is None else format_local_time(datetime.fromisoformat(text))

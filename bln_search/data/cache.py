@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bln_search.core.files.private import PRIVATE_FILE, PRIVATE_FOLDER, make_private_folder
 from bln_search.data.dataset import DataSet
 
 _ARRAYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
@@ -78,14 +79,16 @@ def try_write_cached_data_set(folder: Path, version: str, data: DataSet) -> None
     """
     copy_folder = folder / f"{data.name}-{version}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         with tempfile.TemporaryDirectory(dir=folder, prefix=f".{data.name}-") as temporary:
             new_copy = Path(temporary) / "part"
-            new_copy.mkdir()
+            new_copy.mkdir(mode=PRIVATE_FOLDER)
             for array in _ARRAYS:
                 np.save(new_copy / f"{array}.npy", getattr(data, array), allow_pickle=False)
             metadata = {"scale": float(data.scale), "vocabulary": data.vocabulary, "remarks": data.remarks}
             (new_copy / _METADATA_FILE).write_text(json.dumps(metadata), "utf-8")
+            for file in new_copy.iterdir():
+                file.chmod(PRIVATE_FILE)
             if not copy_folder.exists():
                 new_copy.rename(copy_folder)
     except OSError as error:

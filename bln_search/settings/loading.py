@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from difflib import get_close_matches
+from pathlib import Path
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -12,12 +13,23 @@ from pydantic_settings import SettingsError
 
 from bln_search.core.credentials import redact_secrets
 from bln_search.core.errors import SpecError
+from bln_search.core.files.private import make_folder_and_content_private
 from bln_search.settings.environment_names import check_environment_names
 from bln_search.settings.model import SECRETS, Settings, settings_file
 
 
 def load_settings() -> Settings:
-    """The settings from environment and file. Raises SpecError with every invalid setting."""
+    """The settings from environment and file. Nobody but its owner can read the home folder from then on.
+
+    Raises SpecError with every invalid setting.
+    """
+    settings = _read_settings()
+    if settings.home.absolute() != Path.home():  # it has other files of the user
+        make_folder_and_content_private(settings.home)
+    return settings
+
+
+def _read_settings() -> Settings:
     if os.environ.get("BLN_SEARCH_SETTINGS") and not settings_file().is_file():
         raise SpecError("environment", [f"BLN_SEARCH_SETTINGS: there is no file {settings_file()}"])
     check_environment_names(os.environ)

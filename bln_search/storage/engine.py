@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.credentials import redact_secrets
 from bln_search.core.errors import LedgerError, MissingPackageError, StorageFullError
+from bln_search.core.files.private import make_private_file, make_private_folder
 from bln_search.core.sqlite import SQLITE_TIMEOUT, set_write_ahead_log
 from bln_search.core.urls import redact_password
 from bln_search.storage.setup_check import check_encodings, check_url_options, describe_database_url
@@ -87,7 +88,7 @@ def make_engine(url: str) -> Engine:
     if parsed.database and parsed.database != ":memory:" and not parsed.database.startswith("file:"):
         file = os.path.expanduser(parsed.database)  # noqa: PTH111 - a pathlib.Path would change `file:` URIs
         parsed = parsed.set(database=file)
-        _create_folder(Path(file).parent)
+        _create_private_file_and_folder(Path(file))
     engine = _create_engine(parsed, connect_args={"timeout": SQLITE_TIMEOUT})
     event.listen(engine, "connect", _set_sqlite_pragmas)
     event.listen(engine, "begin", _begin_sqlite_transaction)
@@ -128,13 +129,17 @@ def _read_sqlstate(error: BaseException | None) -> str:
     return getattr(error, "sqlstate", None) or getattr(error, "pgcode", None) or ""
 
 
-def _create_folder(folder: Path) -> None:
+def _create_private_file_and_folder(file: Path) -> None:
+    """Create the file of a database, and its folder, for their owner alone; SQLite's files beside it are like it."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(file.parent)
     except OSError as error:
         raise LedgerError(
-            f"the folder {folder} of the database cannot be created ({error.strerror}); give another with --database"
+            f"the folder {file.parent} of the database cannot be created ({error.strerror}); give another with "
+            "--database"
         ) from None
+    with suppress(OSError):  # the connection reports it
+        make_private_file(file)
 
 
 def _set_sqlite_pragmas(connection: Any, _record: Any) -> None:

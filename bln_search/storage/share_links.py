@@ -11,7 +11,13 @@ from bln_search.core.enums import Scope
 from bln_search.core.errors import ShareLinkLimitError, TokenManagementError
 from bln_search.storage.database import Database
 from bln_search.storage.tables import TokenRow
-from bln_search.storage.tokens import TokenKind, generate_secret, hash_secret, valid_token_conditions
+from bln_search.storage.tokens import (
+    TokenKind,
+    find_access_token_id,
+    generate_secret,
+    hash_secret,
+    valid_token_conditions,
+)
 
 MAX_DAYS = 90
 """Longest lifetime of a link."""
@@ -41,7 +47,9 @@ class ShareLinkRepository:
     def __init__(self, database: Database) -> None:
         self.database = database
 
-    def create_link(self, study_id: int, account: str, label: str, expires_at: datetime) -> tuple[str, ShareLink]:
+    def create_link(
+        self, study_id: int, account: str, label: str, expires_at: datetime, creator: int | None = None
+    ) -> tuple[str, ShareLink]:
         """Create a link.
 
         Args:
@@ -49,6 +57,7 @@ class ShareLinkRepository:
             account: An account that exists.
             label: Text by which people recognize the link.
             expires_at: When it ends.
+            creator: The access token, or a session of it, with which the link ends; None for a command.
 
         Returns:
             The secret, which cannot be read again, and the record.
@@ -71,6 +80,7 @@ class ShareLinkRepository:
                 sha256=hash_secret(secret),
                 scope=Scope.READ,
                 study_id=study_id,
+                parent_id=None if creator is None else find_access_token_id(session, creator),
                 created_at=now,
                 expires_at=expires_at,
             )

@@ -184,7 +184,7 @@ class TokenRepository:
             return None if row is None else row.expires_at
 
     def revoke(self, token_id: int, account: str | None = None, scope: Scope = Scope.ADMIN) -> None:
-        """Revoke a token and its sessions.
+        """Revoke a token, its sessions, and the share links that were created with it.
 
         Args:
             token_id: The token.
@@ -198,8 +198,8 @@ class TokenRepository:
             row = session.get(TokenRow, token_id)
             if row is None or (account is not None and row.account != account) or not scope.allows(Scope(row.scope)):
                 raise TokenManagementError(f"there is no token {token_id} that you may revoke")
-            _revoke_tokens_and_sessions(session, TokenRow.id == token_id)
-            _revoke_tokens_and_sessions(session, TokenRow.parent_id == token_id)
+            _revoke_tokens(session, TokenRow.id == token_id)
+            _revoke_tokens(session, TokenRow.parent_id == token_id)
 
     def revoke_account_credentials(self, account: str, scope: Scope = Scope.ADMIN) -> int:
         """Revoke all tokens, sessions and share links of an account, but no token with a wider scope than `scope`.
@@ -221,11 +221,17 @@ class TokenRepository:
                 raise TokenManagementError(f"there is no account {account!r}")
             valid = (*of_account, TokenRow.kind == TokenKind.ACCESS, *valid_token_conditions(datetime.now(UTC)))
             count = session.scalar(select(func.count()).select_from(TokenRow).where(*valid)) or 0
-            _revoke_tokens_and_sessions(session, *of_account)
+            _revoke_tokens(session, *of_account)
             return count
 
 
-def _revoke_tokens_and_sessions(session: Session, *conditions: ColumnElement[bool]) -> None:
+def find_access_token_id(session: Session, token_id: int) -> int:
+    """The access token that a session was started with; any other token itself."""
+    parent: int | None = session.scalar(select(TokenRow.parent_id).where(TokenRow.id == token_id))
+    return token_id if parent is None else parent
+
+
+def _revoke_tokens(session: Session, *conditions: ColumnElement[bool]) -> None:
     now = datetime.now(UTC)
     session.execute(update(TokenRow).where(*conditions, TokenRow.revoked_at.is_(None)).values(revoked_at=now))
 

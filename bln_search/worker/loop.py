@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -19,6 +20,7 @@ from bln_search.core.errors import (
     StudyLeaseLostError,
     UnknownStudyError,
 )
+from bln_search.core.process_identity import may_be_alive, name_of_this_process
 from bln_search.core.reasons import describe_exception
 from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
@@ -30,10 +32,9 @@ from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_and_store_analysis
 from bln_search.worker.analysis.stop_check import AnalysisStopCheck
 from bln_search.worker.exports.builder import ExportBuilder
-from bln_search.worker.identity import may_be_alive, name_of_this_process
 from bln_search.worker.layer_search import SearchStoppedError
 from bln_search.worker.presence import HeartbeatSender
-from bln_search.worker.stop_signals import set_event_on_signal
+from bln_search.worker.stop_signals import call_stop_on_signal
 from bln_search.worker.study_run import run_study
 
 _log = logging.getLogger(__name__)
@@ -77,10 +78,11 @@ class QueueWorker:
         self.is_store_lost = False
         self.name = name_of_this_process()
         self.stopping = threading.Event()
+        self.stop_signal: int | None = None
         self.study_id: int | None = None
 
     def run_until_stopped(self, *, once: bool = False) -> None:
-        """Run studies until SIGTERM or Ctrl-C, which release the running study.
+        """Run studies until a stop signal (see `STOP_SIGNALS`), which releases the running study.
 
         Args:
             once: Whether to return when no study and no export waits.
@@ -90,7 +92,8 @@ class QueueWorker:
             SchemaChangedError: The database was upgraded meanwhile.
         """
         presence = HeartbeatSender(self.ledger, self.name, self.environment.device, lambda: self.study_id)
-        with set_event_on_signal(self.stopping), presence, self._building_exports_meanwhile():
+        handle_signals = call_stop_on_signal(self.stopping.is_set, self._request_stop)
+        with handle_signals, presence, self._building_exports_meanwhile():
             while not self.stopping.is_set():
                 try:
                     if not self._has_disk_space_for_study() or not self._has_store_for_study():
@@ -114,6 +117,13 @@ class QueueWorker:
                     self.study_id = None
                     _log.error("%s; retrying in %.0f seconds", error, _RETRY_DELAY)
                     self.stopping.wait(_RETRY_DELAY)
+        if self.stop_signal is not None:
+            name = signal.Signals(self.stop_signal).name
+            _log.warning("stopped by %s; a study that ran waits in the queue for the next `bln-search worker`", name)
+
+    def _request_stop(self, number: int) -> None:
+        self.stop_signal = number
+        self.stopping.set()
 
     @contextmanager
     def _building_exports_meanwhile(self) -> Iterator[None]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 
 from bln_search.core.errors import BlnSearchError, SchemaChangedError
+from bln_search.core.process_identity import may_be_alive
 from bln_search.core.version import VERSION
 from bln_search.storage.leases import WORKER_TIMEOUT
 from bln_search.storage.ledger import Ledger
@@ -45,6 +46,7 @@ class HeartbeatSender:
 
     def _send_heartbeat(self) -> None:
         self._call_and_log_errors(self._renew_study_lease)
+        self._call_and_log_errors(lambda: self.ledger.studies.release_studies_of_ended_processes(may_be_alive))
         self._call_and_log_errors(lambda: self.ledger.workers.record_heartbeat(self.name, self.device, VERSION))
 
     def _renew_study_lease(self) -> None:

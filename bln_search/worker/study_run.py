@@ -15,7 +15,9 @@ from bln_search.core.errors import (
     SchemaChangedError,
     StorageFullError,
 )
+from bln_search.core.process_identity import may_be_alive, name_of_this_process
 from bln_search.core.states import StudyState
+from bln_search.core.stop_signals import StopSignalInterrupt
 from bln_search.execution.executors.base import Executor
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
@@ -36,7 +38,6 @@ from bln_search.storage.ledger import Ledger
 from bln_search.worker.attempt_reports import make_attempt_report
 from bln_search.worker.best_points import BestPointTrialCreator
 from bln_search.worker.claimed_trials import TrialClaimBuffer
-from bln_search.worker.identity import may_be_alive, name_of_this_process
 from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
 from bln_search.worker.sampled_points import StudyPointSampler
 from bln_search.worker.stop_signals import call_stop_on_signal
@@ -71,7 +72,8 @@ def run_study(
 ) -> StudyState:
     """Run the open trials of a study.
 
-    Ctrl-C, SIGTERM, and a request to pause or cancel the study release the running trials and end the run.
+    A stop signal (see `STOP_SIGNALS`) and a request to pause or cancel the study release the running trials and end the
+    run.
 
     Args:
         ledger: Ledger with the study.
@@ -100,7 +102,7 @@ def run_study(
     states = TrainingStateFiles(checkpoints, study_id)
     run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem, states)
     try:
-        with call_stop_on_signal(lambda: run.stop_requested, run.request_stop):
+        with call_stop_on_signal(lambda: run.stop_signal is not None, run.request_stop):
             trials = run.load_and_count_open_trials(executor)
             executor.run(run.claim_next_task, run.buffer_message_and_decide_pruning, run.on_tick, trials)
         run.write_messages_and_release_attempts()
@@ -118,8 +120,8 @@ def run_study(
     state = ledger.studies.finish_run(study_id, exhausted=run.has_no_further_points, runner=run.worker)
     if state is StudyState.CANCELLED and checkpoints is not None:
         ledger.training_states.remove_files_of_study(study_id, checkpoints)
-    if run.stop_requested and state is not StudyState.COMPLETE:
-        raise KeyboardInterrupt
+    if run.stop_signal is not None and state is not StudyState.COMPLETE:
+        raise StopSignalInterrupt(run.stop_signal)
     return state
 
 
@@ -154,16 +156,19 @@ class _StudyRun:
         self.trial_by_token: dict[int, int] = {}
         self.num_ended_unwritten = 0
         self.request_checked_at = self.heartbeat_at = time.monotonic()
-        self.stop_requested = self.is_aborted = False
+        self.stop_signal: int | None = None
+        self.is_aborted = False
 
-    def request_stop(self) -> None:
-        """Stop at the next call of `on_tick`."""
-        self.stop_requested = True
+    def request_stop(self, number: int) -> None:
+        """Stop at the next call of `on_tick`, because of this signal."""
+        self.stop_signal = number
 
     def on_tick(self, tokens: list[int]) -> None:  # noqa: ARG002 - this run knows its attempts
         """Called between two steps of the executor: stop on request, write messages, send heartbeats."""
         self.claimed.note_no_more_trials_can_start()
-        if self.stop_requested or self.should_stop():
+        if self.stop_signal is not None:
+            raise StopSignalInterrupt(self.stop_signal)
+        if self.should_stop():
             raise KeyboardInterrupt
         self._send_heartbeats_if_due()
         self.messages.write_if_due()

@@ -13,7 +13,7 @@ from bln_search.core.enums import Scope
 from bln_search.core.urls import redact_password
 from bln_search.settings import SECRETS
 from bln_search.storage.tokens import TokenKind
-from service.context import ContextDep
+from service.context import ContextDep, find_bearer
 from service.http.pagination import Cursor
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
@@ -35,7 +35,7 @@ def has_valid_session(
     request: Request, context: ContextDep, secret: Annotated[str | None, Cookie(alias=COOKIE, max_length=200)] = None
 ) -> bool:
     """Whether this browser has a valid session."""
-    bearer = None if secret is None else context.ledger.tokens.find_bearer(secret)
+    bearer = None if secret is None else find_bearer(context, secret)
     is_valid = bearer is not None and bearer.kind is TokenKind.SESSION
     if secret is not None and not is_valid:
         count_failed_login(request, context)

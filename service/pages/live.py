@@ -51,7 +51,7 @@ def log_line_variables(ledger: Ledger, records: Sequence[EventRecord]) -> dict[s
     """Return the template variables of lines of the log."""
     trial_ids = sorted({record.trial_id for record in records if record.trial_id})
     return {
-        "events": [serialize_event(record) for record in records],
+        "events": [serialize_event(record, with_accounts=False) for record in records],
         "names": ledger.listing.read_labels_by_trial(trial_ids),
     }
 

@@ -13,7 +13,7 @@ from service.context import ContextDep
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
-from service.security import SHARE_COOKIE, WritableStudy, authenticate_share_link
+from service.security import SHARE_COOKIE, WritableStudy, authenticate_share_link, is_sent_over_tls
 
 router = APIRouter(include_in_schema=False)
 _COOKIE_SECONDS = 2 * MAX_DAYS * 86_400
@@ -52,6 +52,6 @@ def open_shared_study(
             path=f"{prefix}/studies/{bearer.study_id}",
             httponly=True,
             samesite="lax",  # a link is opened from a message on another site
-            secure=request.url.scheme == "https",
+            secure=is_sent_over_tls(request),
         )
     return response

@@ -13,6 +13,7 @@ from fastapi.responses import FileResponse, Response, StreamingResponse
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore
 from bln_search.core.exports import StoredArchive
+from bln_search.core.files.private import make_private_folder
 from service.results.checkpoint_files import cached_file_sha256
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,7 @@ def _make_downloaded_archive_response(
     store: CheckpointStore, archive: StoredArchive, name: str, scratch: Path
 ) -> Response:
     """Return a response that streams a copy of an archive in a bucket; the copy has no name any more."""
-    scratch.mkdir(parents=True, exist_ok=True)
+    make_private_folder(scratch)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".export-") as folder:
         path = Path(folder) / archive.file
         store.download_file(archive.file, path)

@@ -12,6 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from starlette.concurrency import run_in_threadpool
 
 from bln_search.storage.events import EventRecord
+from bln_search.storage.tokens import TokenKind
 from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.event_stream import AfterEvent, LastEventId, make_event_stream_response
@@ -44,20 +45,25 @@ async def list_events(
     The stream starts after the event `Last-Event-ID` if that header is sent, else after `after`. It sends every event
     exactly once and ends with the study.
     """
+    with_accounts = study.bearer.kind is not TokenKind.SHARE
     if accept is not None and "text/event-stream" in accept:
-        return make_event_stream_response(context, study, after, last_event_id, _render_events_as_json)
+        render = partial(_render_events_as_json, with_accounts=with_accounts)
+        return make_event_stream_response(context, study, after, last_event_id, render)
     list_records = partial(context.ledger.events.list_events, study.id, after, limit, trial_id=trial)
     records = await run_in_threadpool(list_records)
     event_list = EventList(
-        events=[serialize_event(record) for record in records], last=records[-1].number if records else after
+        events=[serialize_event(record, with_accounts=with_accounts) for record in records],
+        last=records[-1].number if records else after,
     )
     return JSONResponse(event_list.model_dump(mode="json"), headers={"Cache-Control": "no-store"})
 
 
-async def _render_events_as_json(records: Sequence[EventRecord]) -> str:
-    return "".join(_format_server_sent_event(record) for record in records)
+async def _render_events_as_json(records: Sequence[EventRecord], *, with_accounts: bool) -> str:
+    return "".join(_format_server_sent_event(record, with_accounts=with_accounts) for record in records)
 
 
-def _format_server_sent_event(record: EventRecord) -> str:
-    data = json.dumps(serialize_event(record).model_dump(mode="json"), separators=(",", ":"))
+def _format_server_sent_event(record: EventRecord, *, with_accounts: bool) -> str:
+    data = json.dumps(
+        serialize_event(record, with_accounts=with_accounts).model_dump(mode="json"), separators=(",", ":")
+    )
     return f"id: {record.number}\nevent: {record.kind}\ndata: {data}\n\n"

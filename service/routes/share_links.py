@@ -21,12 +21,17 @@ router = APIRouter(prefix="/studies/{study_id:number}/share-links", tags=["acces
 
 @router.post("", status_code=201, operation_id="create_share_link")
 def create_share_link(study: WritableStudy, body: ShareLinkCreate, context: ContextDep) -> ShareLinkCreated:
-    """Create a link that shows this study, read-only, without an account. Only this response contains its path."""
+    """Create a link that shows this study, read-only, without an account. Only this response contains its path.
+
+    The link ends with the access token that created it.
+    """
     requested = datetime.now(UTC) + timedelta(days=body.days)
     creator_expiry = context.ledger.tokens.find_token_expiry(study.bearer.token_id)
     expires_at = requested if creator_expiry is None else min(requested, creator_expiry)
-    secret, link = context.ledger.share_links.create_link(study.id, study.bearer.account, body.label, expires_at)
-    _log.info("share link %d of study %d is created by %s", link.id, study.id, study.bearer.account)
+    bearer = study.bearer
+    create_link = context.ledger.share_links.create_link
+    secret, link = create_link(study.id, bearer.account, body.label, expires_at, creator=bearer.token_id)
+    _log.info("share link %d of study %d is created by %s", link.id, study.id, bearer.account)
     path = f"/shared/{secret}"
     return ShareLinkCreated(**ShareLinkOut.model_validate(link).model_dump(), path=path, secret=secret)
 

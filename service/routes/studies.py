@@ -14,6 +14,7 @@ from bln_search.core.states import NEXT_STEPS, StudyState
 from bln_search.core.version import VERSION
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
+from bln_search.storage.tokens import TokenKind
 from service.admission import check_free_disk_space, check_limits_and_compute_study_size
 from service.api_route import ApiRoute
 from service.context import ContextDep
@@ -109,10 +110,11 @@ def list_studies(
 
 @router.get("/{study_id:number}", operation_id="get_study", response_model=StudyDetail)
 def get_study(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
-    """A study: state, progress, estimated time, specification."""
-    return make_etag_response(
-        request, *study_json_and_etag(study.revision, _read_study_detail(context.ledger, study.id))
-    )
+    """A study: state, progress, estimated time, specification. A share link does not show its owner."""
+    detail = _read_study_detail(context.ledger, study.id)
+    if study.bearer.kind is TokenKind.SHARE:
+        detail = detail.model_copy(update={"owner": ""})
+    return make_etag_response(request, *study_json_and_etag(study.revision, detail))
 
 
 @router.patch("/{study_id:number}", operation_id="change_study")

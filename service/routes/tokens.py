@@ -6,18 +6,19 @@ import logging
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Request, Response
+from fastapi import APIRouter, Cookie, Path, Request, Response
 
 from bln_search.core.enums import Scope
+from bln_search.core.errors import StorageFullError
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.tokens import TokenInfo, TokenKind
+from bln_search.storage.tokens import Bearer, TokenInfo, TokenKind
 from service.api_route import ApiRoute
-from service.context import ContextDep
+from service.context import AppContext, ContextDep
 from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
 from service.http.problems import ProblemException
 from service.schemas.access import RevokedTokens, Session, SignIn, TokenCreate, TokenCreated, TokenOut, TokenRevocation
 from service.schemas.base import ListPage
-from service.security import COOKIE, Reader, Writer, check_same_site, visible_owner_or_none_for_admin
+from service.security import COOKIE, Reader, Writer, check_same_site, is_sent_over_tls, visible_owner_or_none_for_admin
 
 _log = logging.getLogger(__name__)
 router = APIRouter(tags=["access"], route_class=ApiRoute)
@@ -102,13 +103,21 @@ def sign_in(request: Request, body: SignIn, context: ContextDep, response: Respo
     lifetime = timedelta(hours=context.settings.session_hours)
     response.set_cookie(
         COOKIE,
-        context.ledger.tokens.create_sign_in_session(bearer, lifetime),
+        _create_session(context, bearer, lifetime),
         max_age=int(lifetime.total_seconds()),
         httponly=True,
         samesite="strict",
-        secure=request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://"),
+        secure=is_sent_over_tls(request),
     )
     return Session(account=bearer.account, scope=bearer.scope)
+
+
+def _create_session(context: AppContext, bearer: Bearer, lifetime: timedelta) -> str:
+    """Return the secret of a new session. A full disk prevents writing, but pages can still be read."""
+    try:
+        return context.ledger.tokens.create_sign_in_session(bearer, lifetime)
+    except StorageFullError:
+        return context.sessions_in_memory.create(bearer, lifetime)
 
 
 @router.get("/session", operation_id="get_session")
@@ -118,8 +127,14 @@ def get_session(reader: Reader) -> Session:
 
 
 @router.delete("/session", status_code=204, operation_id="sign_out")
-def sign_out(context: ContextDep, reader: Reader, response: Response) -> None:
+def sign_out(
+    context: ContextDep,
+    reader: Reader,
+    response: Response,
+    secret: Annotated[str | None, Cookie(alias=COOKIE, max_length=200, include_in_schema=False)] = None,
+) -> None:
     """End the browser session."""
-    if reader.kind is TokenKind.SESSION:
+    is_in_memory = secret is not None and context.sessions_in_memory.end(secret)
+    if reader.kind is TokenKind.SESSION and not is_in_memory:
         context.ledger.tokens.revoke(reader.token_id)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")

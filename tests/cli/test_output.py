@@ -71,8 +71,8 @@ def test_optional_columns_are_dropped_in_their_order_and_named():
 
 def test_times_are_printed_to_the_minute_in_one_cell():
     moment = datetime(2026, 11, 24, 11, 14, 35, 123, tzinfo=UTC)
-    text = printed(make_records_table([{"at": moment.isoformat()}], ("at",)), width=20)
-    assert text.splitlines()[-1].strip() == f"{moment.astimezone():%Y-%m-%d %H:%M}"
+    text = printed(make_records_table([{"at": moment.isoformat()}], ("at",)), width=24)
+    assert datetime.fromisoformat(text.splitlines()[-1].strip()) == moment.replace(second=0, microsecond=0)
 
 
 def test_messages_are_wrapped_on_a_terminal_only():

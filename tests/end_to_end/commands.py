@@ -63,13 +63,19 @@ def _call_here(words, environment):
     return subprocess.CompletedProcess(["bln-search", *words], code, *texts)
 
 
-def _heed_interrupts():
+def heed_interrupts():
     """A test run in the background ignores Ctrl-C, and its children would too."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def start(*arguments, home):
-    """A call under way."""
+def start(*arguments, home, ignored=(), process_group=None):
+    """A call under way. ignored: signals that it ignores from its start, as under nohup."""
+
+    def set_signals():
+        heed_interrupts()
+        for number in ignored:
+            signal.signal(number, signal.SIG_IGN)
+
     environment = {**os.environ, "BLN_SEARCH_HOME": str(home)}
     return subprocess.Popen(
         command(*arguments),
@@ -77,5 +83,6 @@ def start(*arguments, home):
         stderr=subprocess.PIPE,
         text=True,
         env=environment,
-        preexec_fn=_heed_interrupts,
+        preexec_fn=set_signals,
+        process_group=process_group,
     )

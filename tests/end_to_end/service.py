@@ -12,7 +12,7 @@ import httpx
 import psutil
 
 from bln_search.client import Client
-from tests.end_to_end.commands import _heed_interrupts, command
+from tests.end_to_end.commands import command, heed_interrupts
 
 
 class Service:
@@ -31,7 +31,7 @@ class Service:
         """Until it answers."""
         with self.log.open("ab") as log:
             words = ("serve", "--port", 0, *self.options)
-            self.process = self._begin(*words, stdout=subprocess.PIPE, stderr=log, preexec_fn=_heed_interrupts)
+            self.process = self._begin(*words, stdout=subprocess.PIPE, stderr=log, preexec_fn=heed_interrupts)
         first = self.process.stdout.readline()
         found = re.search(r"http://[^/ ]+", first)
         assert found, first + self.log.read_text()[-3000:]

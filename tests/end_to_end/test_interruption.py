@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import random
 import signal
 import time
@@ -97,7 +98,12 @@ def wait_for_a_finished_trial(home):
     pytest.fail("no trial has finished")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def list_states(home):
+    output = call("list", "--format", "csv", home=home, check=0).stdout
+    return [(row["id"], row["state"], row["trials"]) for row in csv.DictReader(output.splitlines())]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
     table, _ = uninterrupted
     running = start("run", study, home=tmp_path)
@@ -106,10 +112,58 @@ def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
     _, said = running.communicate(timeout=240)
     assert running.returncode == 130
     assert "finished trials are kept" in said
-    output = call("list", "--format", "csv", home=tmp_path, check=0).stdout
-    (listed,) = csv.DictReader(output.splitlines())
-    assert (listed["id"], listed["state"], listed["trials"]) == ("1", "interrupted", "4")
+    assert f"interrupted by {number.name}" in said
+    assert "Traceback" not in said
+    assert list_states(tmp_path) == [("1", "interrupted", "4")]
     assert_whole(tmp_path, table, study)
+
+
+def test_signals_to_the_whole_process_group_end_a_run_as_one_to_its_driver(study, uninterrupted, tmp_path):
+    """A closed terminal and a batch system send their signals to every process."""
+    table, _ = uninterrupted
+    for number in (signal.SIGHUP, signal.SIGUSR1):
+        running = start("run", study, home=tmp_path, process_group=0)
+        for line in running.stderr:
+            if "training" in line:
+                break
+        os.killpg(running.pid, number)
+        _, said = running.communicate(timeout=240)
+        assert running.returncode == 130, said
+        assert "failed" not in said
+    assert_whole(tmp_path, table, study)
+
+
+def test_a_killed_run_is_listed_as_interrupted_at_once(study, uninterrupted, tmp_path):
+    table, _ = uninterrupted
+    running = start("run", study, home=tmp_path)
+    wait_for_a_finished_trial(tmp_path)
+    running.kill()
+    running.wait()  # its workers may still hold its outputs
+    assert list_states(tmp_path) == [("1", "interrupted", "4")]
+    running.communicate()
+    assert_whole(tmp_path, table, study)
+
+
+def test_a_run_whose_parent_ignores_hangups_continues_after_one(study, uninterrupted, tmp_path):
+    """As under nohup."""
+    table, _ = uninterrupted
+    running = start("run", study, "--format", "csv", home=tmp_path, ignored=(signal.SIGHUP,))
+    wait_for_a_finished_trial(tmp_path)
+    running.send_signal(signal.SIGHUP)
+    printed, _ = running.communicate(timeout=240)
+    assert (running.returncode, printed) == (0, table)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_a_worker_names_the_signal_that_ends_it(number, tmp_path):
+    running = start("worker", home=tmp_path)
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "ledger.sqlite3").exists() or "/" not in call("workers", home=tmp_path).stdout:
+        assert time.monotonic() < deadline
+    running.send_signal(number)
+    _, said = running.communicate(timeout=60)
+    assert running.returncode == 0, said
+    assert number.name in said
 
 
 def test_two_at_once_do_not_run_the_same_study(tmp_path):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.errors import LedgerError, SpecError, StudyBusyError
+from bln_search.core.process_identity import name_of_this_process
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState
 from bln_search.execution.messages import EpochDone, PruneDecision, TrainingDiverged, TrainingPruned
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
-from bln_search.worker.identity import name_of_this_process
 from bln_search.worker.sampled_points import StudyPointSampler
 from tests.support.watchers import RecordingWatcher
 from tests.worker.scripted_executor import ScriptedExecutor

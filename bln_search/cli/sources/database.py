@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
 from bln_search.cli.sources.base import ALL_STUDIES, FOLLOWED_STATES, StudyFilter, study_to_list_record
 from bln_search.core.enums import Split
-from bln_search.core.errors import MissingPackageError
+from bln_search.core.errors import BlnSearchError, MissingPackageError
+from bln_search.core.process_identity import may_be_alive
 from bln_search.core.records import RowKey
 from bln_search.core.states import StudyState, displayed_trial_state
 from bln_search.ranking.analysis import Analysis
@@ -31,11 +33,13 @@ class LedgerSource:
 
     def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
         """Return the fields of every study that passes the filter, newest first."""
+        self._release_studies_of_ended_processes()
         studies = (study for study in self.ledger.studies.list_studies() if _study_passes_filter(study, study_filter))
         return [study_to_list_record(study) for study in islice(studies, study_filter.limit)]
 
     def get_study(self, name_or_id: str) -> StudyRecord:
         """Return the study with this number, or the newest with this name."""
+        self._release_studies_of_ended_processes()
         return self.ledger.studies.get_by_name_or_id(name_or_id)
 
     def list_trials(self, study_id: int) -> list[TrialRecord]:
@@ -82,6 +86,7 @@ class LedgerSource:
             after: Number of the last event that is known.
         """
         while True:
+            self._release_studies_of_ended_processes()
             header = self.ledger.studies.find_header(study_id)  # before its events, of which none is missed then
             for event in self.ledger.events.list_events(study_id, after):
                 yield event
@@ -89,6 +94,11 @@ class LedgerSource:
             if header is None or header.state not in FOLLOWED_STATES:
                 return
             time.sleep(_POLL_SECONDS)
+
+    def _release_studies_of_ended_processes(self) -> None:
+        """Let no study say that it runs whose process on this machine was killed."""
+        with suppress(BlnSearchError):  # a full disk, or a database that another process writes; reading goes on
+            self.ledger.studies.release_studies_of_ended_processes(may_be_alive)
 
     def find_schema_revision(self) -> str | None:
         """Return the revision of the database schema."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from bln_search.core.errors import StorageFullError
+from bln_search.core.files.private import PRIVATE_FILE, make_private_folder
 
 DISK_FULL_ERRNOS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """errno values of a write that exceeds the disk, the quota or the largest file size."""
@@ -24,13 +25,13 @@ def compute_file_sha256(path: Path) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def write_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_atomically(path: Path, content: bytes, *, mode: int = PRIVATE_FILE) -> None:
     """Write `content` to `path` atomically.
 
     Args:
         path: The file; its folder is created.
         content: The bytes to write.
-        mode: Permissions of the file.
+        mode: Permissions of the file. A folder that is created for a private file is private, too.
 
     Raises:
         StorageFullError: The disk is full.
@@ -42,7 +43,7 @@ def write_atomically(path: Path, content: bytes, *, mode: int = 0o600) -> None:
 
 def copy_atomically(source: Path, path: Path) -> None:
     """Copy a file atomically without loading it into memory. Raises as `write_atomically` does."""
-    with source.open("rb") as content, _atomic_file(path, source.stat().st_size, 0o600) as stream:
+    with source.open("rb") as content, _atomic_file(path, source.stat().st_size, PRIVATE_FILE) as stream:
         shutil.copyfileobj(content, stream, 1024 * 1024)
 
 
@@ -50,7 +51,10 @@ def copy_atomically(source: Path, path: Path) -> None:
 def _atomic_file(path: Path, size: int, mode: int) -> Iterator[IO[bytes]]:
     """A temporary file beside `path` that replaces it when the block ends without an error."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if mode == PRIVATE_FILE:
+            make_private_folder(path.parent)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
         try:
             with os.fdopen(descriptor, "wb") as stream:

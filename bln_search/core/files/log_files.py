@@ -6,10 +6,13 @@ import logging
 import os
 import sys
 from dataclasses import dataclass, replace
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
+from typing import cast
 
 from bln_search.core.errors import OutputFileError
+from bln_search.core.files.private import PRIVATE_FILE, make_private_folder, open_private_descriptor
 
 if sys.platform != "win32":
     import fcntl
@@ -48,7 +51,7 @@ def open_first_unlocked_log_handler(file: LogFileSettings) -> logging.FileHandle
     if not file.path.name:
         raise OutputFileError(f"{str(file.path)!r} is not the name of a log file; give one with BLN_SEARCH_LOG_FILE")
     try:
-        file.path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(file.path.parent)
         for number in range(1, _MAX_PROCESSES + 1):
             candidate = file if number == 1 else file.with_role_in_file_name(str(number))
             lock = _try_to_lock_file(candidate.path.with_name(f".{candidate.path.name}.lock"))
@@ -71,7 +74,7 @@ def _make_handler_of_locked_file(file: LogFileSettings, lock: int) -> logging.Fi
 
 def _try_to_lock_file(path: Path) -> int | None:
     """The descriptor of a locked file; the lock ends with the process. None if another process has the lock."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
     if sys.platform != "win32":  # on Windows another process cannot rename an open file
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -89,6 +92,13 @@ class _LockedRotatingFileHandler(RotatingFileHandler):
     def __init__(self, file: LogFileSettings, lock: int) -> None:
         super().__init__(file.path, maxBytes=file.size, backupCount=file.older, encoding="utf-8")
         self._lock_descriptor: int | None = lock
+
+    def _open(self) -> TextIOWrapper:
+        """Open the file; it is created for its owner alone."""
+        file = open(  # noqa: SIM115 - the handler closes it
+            self.baseFilename, self.mode, encoding=self.encoding, errors=self.errors, opener=open_private_descriptor
+        )
+        return cast("TextIOWrapper", file)
 
     def close(self) -> None:
         """Close the file and release the lock."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +12,7 @@ from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
 from bln_search.core.states import FailureClass
+from bln_search.core.stop_signals import ignore_signals_to_process_group
 from bln_search.evaluation.chunking import release_freed_memory
 from bln_search.execution.device_process import use_device_in_this_process
 from bln_search.execution.devices import is_gpu
@@ -47,7 +47,7 @@ def _serve(
     run_trials: Callable[[Connection, ExecutionEnvironment, str], None],
 ) -> None:
     """Prepare this process and its device, then run trials."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the driver handles it
+    ignore_signals_to_process_group()  # the driver handles them
     threading.Thread(target=exit_when_parent_ends, daemon=True).start()
     device = environment.device
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError, BlnSearchError
 from bln_search.core.files.atomic import compute_file_sha256
+from bln_search.core.files.private import make_private_folder
 from bln_search.core.sqlite import make_sqlite_url
 from bln_search.core.version import VERSION
 from bln_search.storage.backups.archive import BackupStore, format_timestamp
@@ -75,7 +76,7 @@ def create_backup(
     absent_before = _list_files_absent_from_newest(archive)
     moment = format_timestamp(now)
     name = f"ledger-{moment}.sqlite3"
-    scratch.mkdir(parents=True, exist_ok=True)
+    make_private_folder(scratch)
     _remove_abandoned_copies(scratch, now)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".backup-") as folder:
         copy = Path(folder) / name

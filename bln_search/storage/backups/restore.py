@@ -14,6 +14,7 @@ from sqlalchemy import func, select
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
 from bln_search.core.files.atomic import compute_file_sha256
+from bln_search.core.files.private import make_private_folder
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.sqlite import make_sqlite_url
 from bln_search.storage.backups.archive import BackupStore
@@ -89,7 +90,7 @@ def open_verified_backup(
             f"the backup in {archive} has the schema revision {manifest.schema_revision}, which this version of "
             f"bln-search does not know: it was created by version {manifest.bln_search}; upgrade bln-search"
         )
-    scratch.mkdir(parents=True, exist_ok=True)
+    make_private_folder(scratch)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".restore-") as folder:
         database = Path(folder) / "ledger.sqlite3"
         _fetch_database_file(archive, manifest.database, database)

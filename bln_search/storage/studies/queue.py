@@ -21,13 +21,10 @@ from bln_search.storage.studies.lifecycle import (
     make_account_event_data,
     set_study_state,
 )
+from bln_search.storage.studies.lost_runners import release_lost_studies_of_queue
 from bln_search.storage.studies.submissions import Submission, find_study_id_by_idempotency_key, record_idempotency_key
 from bln_search.storage.studies.tags import TAG_CHANGES, change_tags
 from bln_search.storage.tables import AccountRow, IdempotencyKeyRow, StudyRow
-from bln_search.storage.trials.attempts import AttemptRepository
-
-_MAX_LOST_WORKERS = 5
-"""Number of workers that die on a study, with no trial ended in between, after which the study has failed."""
 
 
 class StudyQueue:
@@ -35,7 +32,6 @@ class StudyQueue:
 
     def __init__(self, database: Database) -> None:
         self.database = database
-        self._attempts = AttemptRepository(database)
 
     def submit_study(self, spec: StudySpec, owner: str, key: str | None = None, limit: int | None = None) -> Submission:
         """Store a study for a worker to claim; the same study of the same owner is the same study.
@@ -88,7 +84,7 @@ class StudyQueue:
         Returns:
             The id of the study; None for an empty queue.
         """
-        self._requeue_or_fail_expired_studies(worker, is_alive)
+        release_lost_studies_of_queue(self.database, worker, is_alive)
         with self.database.write_session() as session:
             study = _find_and_lock_next_study(session, cap)
             if study is None:
@@ -98,32 +94,6 @@ class StudyQueue:
             study.runner, study.runner_until = worker, now + LEASE
             set_study_state(session, study, StudyState.RUNNING, now)
             return study.id
-
-    def _requeue_or_fail_expired_studies(self, worker: str, is_alive: Callable[[str], bool]) -> None:
-        """Return studies to the queue whose worker is gone; a study on which many workers died has failed.
-
-        `worker` runs no study when it claims one: a study leased to it is one that it could not release.
-        """
-        with self.database.write_session() as session:
-            rows = select(StudyRow).where(StudyRow.state == StudyState.RUNNING, StudyRow.owner != "")
-            running = session.scalars(rows.with_for_update(skip_locked=True)).all()
-            now = self.database.now(session)
-            for study in running:
-                until = study.runner_until
-                has_live_runner = study.runner and until is not None and until > now and is_alive(study.runner)
-                if has_live_runner and study.runner != worker:
-                    continue
-                self._attempts.end_attempts_and_reopen_trials(session, study.id)
-                study.losses += study.runner != worker
-                study.runner = study.runner_until = None
-                request, study.request = study.request, None
-                state = StudyState.ACCEPTED
-                if request is not None:
-                    state = StopRequest(request).target_state
-                elif study.losses >= _MAX_LOST_WORKERS:
-                    state = StudyState.FAILED
-                    study.reason = f"{study.losses} workers died on this study, one after another, without a result"
-                set_study_state(session, study, state, now)
 
     def pause(self, study_id: int, account: str | None = None) -> None:
         """Pause a study, as `request`."""

@@ -19,6 +19,7 @@ from bln_search.storage.studies.deletion import delete_study_and_list_unneeded_f
 from bln_search.storage.studies.error_count import WORKER_ERROR, count_worker_errors_since_reset
 from bln_search.storage.studies.lifecycle import OPEN_STATES, get_or_create_study_id, set_study_state, state_after_run
 from bln_search.storage.studies.lookup import StudyHeader, find_header, find_study_row, make_study_record
+from bln_search.storage.studies.lost_runners import release_studies_of_ended_processes
 from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
 from bln_search.storage.tables import EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.attempts import AttemptRepository, list_running_attempts
@@ -104,6 +105,10 @@ class StudyRepository:
             if study.state != StudyState.COMPLETE and not (study.owner and study.state == StudyState.RUNNING):
                 set_study_state(session, study, StudyState.RUNNING, now)
                 study.request = study.reason = None
+
+    def release_studies_of_ended_processes(self, is_alive: Callable[[str], bool]) -> None:
+        """Release every study whose process is known to have ended; `is_alive` as for `lease_and_start`."""
+        release_studies_of_ended_processes(self.database, is_alive)
 
     def finish_run(
         self, study_id: int, *, exhausted: bool = True, runner: str | None = None, reason: str | None = None

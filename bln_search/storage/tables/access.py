@@ -29,7 +29,7 @@ class TokenRow(Table):
 
     Attributes:
         sha256: SHA-256 of the secret, which itself is not stored.
-        parent_id: The token that a session was started with.
+        parent_id: The access token that a session was started with, or a share link created with; they end with it.
         study_id: The study that a share link shows.
     """
 

@@ -18,6 +18,7 @@ from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.errors import ExportError
 from bln_search.core.exports import ARCHIVE_SUFFIX, StoredArchive
 from bln_search.core.files.atomic import compute_file_sha256
+from bln_search.core.files.private import make_private_folder
 from bln_search.data import load_data_set
 from bln_search.execution.environment import ExecutionEnvironment
 
@@ -76,7 +77,7 @@ def build_archive(task: ArchiveTask, on_step: Callable[[ExportStep], None]) -> S
 @contextmanager
 def scratch_folder(cache: Path) -> Iterator[Path]:
     """Yield a temporary folder in the folder of decoded data sets: `/tmp` of a container may be small."""
-    cache.mkdir(parents=True, exist_ok=True)
+    make_private_folder(cache)
     with tempfile.TemporaryDirectory(dir=cache, prefix=_TEMPORARY_PREFIX, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 

@@ -21,13 +21,13 @@ from bln_search.core.errors import (
     UnknownStudyError,
 )
 from bln_search.core.exports import ExportAttemptKey, ExportRecord, StoredArchive, export_archive_base_name
+from bln_search.core.process_identity import may_be_alive
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.exports.archive import ArchiveTask, remove_abandoned_folders, scratch_folder
 from bln_search.worker.exports.process import ArchiveProcess, BuildFailure
 from bln_search.worker.exports.trained_row import load_requested_row
-from bln_search.worker.identity import may_be_alive
 
 _log = logging.getLogger(__name__)
 _POLL_INTERVAL = 1.0

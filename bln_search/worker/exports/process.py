@@ -6,7 +6,6 @@ import logging
 import os
 import pickle
 import queue
-import signal
 import subprocess
 import sys
 import threading
@@ -25,6 +24,7 @@ from bln_search.core.errors import (
 )
 from bln_search.core.exports import StoredArchive
 from bln_search.core.reasons import describe_exception
+from bln_search.core.stop_signals import ignore_signals_to_process_group
 from bln_search.worker.exports.archive import ArchiveTask, build_archive
 
 _log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class ArchiveProcess:
 
 def main() -> None:
     """Build the archive of the task on standard input."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole process group; the worker handles it
+    ignore_signals_to_process_group()  # the worker handles them
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # libraries print to it
     task = pickle.load(sys.stdin.buffer)  # noqa: S301 - from the worker that started this process

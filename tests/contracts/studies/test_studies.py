@@ -7,11 +7,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
+from bln_search.core.enums import Scope
 from bln_search.core.errors import AmbiguousStudyError, StudyBusyError, UnknownStudyError
 from bln_search.core.states import StudyState, TrialState
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, EvaluationRow, StudyRow
+from tests.contracts.queued_studies import CAP, all_are_alive, event_kinds, study
 from tests.contracts.trained_studies import STUDY, finish_trial, no_worker_is_alive
 
 
@@ -118,3 +120,25 @@ def test_a_name_of_several_accounts_needs_the_number(ledger):
     with pytest.raises(AmbiguousStudyError, match=f"{ada_id} of ada, {bob_id} of bob"):
         ledger.studies.get_by_name_or_id("study")
     assert ledger.studies.get_by_name_or_id(str(bob_id)).owner == "bob"
+
+
+def test_studies_of_ended_processes_are_released_and_no_others(ledger):
+    """Also within the lease; each gets the state that it has without a process."""
+    ledger.tokens.create_token("ada", Scope.WRITE)
+    ended, alive, free = (ledger.studies.store_study_once(study(name)) for name in ("ended", "alive", "free"))
+    queued = ledger.queue.submit_study(study("queued"), "ada").study_id
+    ledger.studies.lease_and_start(ended, all_are_alive, "here/1/0")
+    ledger.studies.lease_and_start(alive, all_are_alive, "here/2/0")
+    ledger.queue.claim_next_study("here/3/0", all_are_alive, CAP)
+    ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(ended)[0].id, "here/1/0")
+    for _ in range(2):  # the second call changes nothing
+        ledger.studies.release_studies_of_ended_processes(lambda name: name == "here/2/0")
+        states = {number: ledger.studies.get(number).state for number in (ended, alive, free, queued)}
+        assert states == {
+            ended: StudyState.INTERRUPTED,
+            alive: StudyState.RUNNING,
+            free: StudyState.ACCEPTED,
+            queued: StudyState.ACCEPTED,
+        }
+    assert event_kinds(ledger, ended)[-2:] == ["attempt_lost", "study_interrupted"]
+    assert ledger.trials.list_claimable_trials(ended)

@@ -5,9 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sqlalchemy import event, update
 
 from bln_search.core.enums import Scope
+from bln_search.core.errors import StorageFullError
+from bln_search.storage.engine import write_session
+from bln_search.storage.tables import TokenRow
 from service.security import COOKIE
+from tests.support.service_world import HTML_HEADERS
 
 
 class TestBrowser:
@@ -22,8 +27,13 @@ class TestBrowser:
 
     def test_cookie_is_secure_behind_a_tls_proxy(self, world):
         token = {"token": world.secrets["ada", Scope.WRITE]}
-        for origin, secure in (("http://testserver", False), ("https://testserver", True)):
-            response = world.client(None).post("/api/v1/session", json=token, headers={"Origin": origin})
+        for headers, secure in (
+            ({"Origin": "http://testserver"}, False),
+            ({"Origin": "https://testserver"}, True),
+            ({"X-Forwarded-Proto": "https"}, True),
+            ({"X-Forwarded-Proto": "http"}, False),
+        ):
+            response = world.client(None).post("/api/v1/session", json=token, headers=headers)
             assert response.status_code == 200
             assert ("secure" in response.headers["set-cookie"].lower()) == secure
 
@@ -78,3 +88,50 @@ def test_token_of_a_session_expires_with_the_token_behind_it(world):
         ninety = browser.post("/api/v1/tokens", json={"scope": "write", "days": 90}).json()
         remaining = datetime.fromisoformat(ninety["expires_at"]) - datetime.now(UTC)
         assert remaining.days in ((longest or 90) - 1, longest or 90)
+
+
+@pytest.fixture
+def full_world(world):
+    """A service whose database cannot grow: SQLite itself refuses the writes."""
+    world.complete()
+    engine = world.ledger.database.engine
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("PRAGMA max_page_count=1"))
+    failures = 0
+    while failures < 100:  # in a row: the pages of the table and of its indexes are full one after the other
+        try:
+            world.ledger.tokens.create_token("cyd", Scope.READ)
+            failures = 0
+        except StorageFullError:
+            failures += 1
+    return world
+
+
+def sign_in(world):
+    browser = world.client(None, **HTML_HEADERS)
+    answer = browser.post("/api/v1/session", json={"token": world.secrets["ada", Scope.WRITE]})
+    assert answer.status_code == 200
+    return browser
+
+
+def test_sign_in_on_a_full_disk_lets_people_read(full_world):
+    browser = sign_in(full_world)
+    assert [browser.get(page).status_code for page in ("/studies", "/tokens", "/signed-in")] == [200, 200, 200]
+    same_site = {"Sec-Fetch-Site": "same-origin"}
+    assert browser.delete("/api/v1/session", headers=same_site).status_code == 204
+    assert browser.get("/api/v1/session").status_code == 401
+
+
+@pytest.mark.parametrize("end", ["token revoked", "token expired", "session expired"])
+def test_a_session_of_a_full_disk_ends_as_others_do(full_world, end):
+    browser = sign_in(full_world)
+    assert browser.get("/api/v1/session").status_code == 200
+    (token,) = (token for token in full_world.ledger.tokens.list_tokens("ada") if token.scope is Scope.WRITE)
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    if end == "session expired":
+        sessions = full_world.context.sessions_in_memory._sessions
+        sessions.update({digest: (bearer, past) for digest, (bearer, _) in sessions.items()})
+    else:
+        column = {"token revoked": "revoked_at", "token expired": "expires_at"}[end]
+        with write_session(full_world.ledger.database.engine) as session:
+            session.execute(update(TokenRow).where(TokenRow.id == token.id).values({column: past}))
+    assert browser.get("/api/v1/session").status_code == 401

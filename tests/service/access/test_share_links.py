@@ -15,7 +15,7 @@ from bln_search.storage.engine import write_session
 from bln_search.storage.share_links import MAX_LINKS
 from bln_search.storage.tables import TokenRow
 from service.security import SHARE_COOKIE
-from tests.support.service_world import HTML_HEADERS, STUDIES
+from tests.support.service_world import HTML_HEADERS, STUDIES, study
 
 SHOWN = {
     *("", "/live", "/parts/head", "/parts/leading", "/parts/answer", "/parts/cells", "/parts/details"),
@@ -232,3 +232,61 @@ def test_share_page_lists_links_without_their_secrets(world, shared):
     assert f'data-revoke="{link["id"]}"' in page
     assert world.client("ada", Scope.READ, **HTML_HEADERS).get(f"/studies/{study_id}/share").status_code == 403
     assert world.client("bob", **HTML_HEADERS).get(f"/studies/{study_id}/share").status_code == 404
+
+
+@pytest.mark.parametrize("creator", ["token", "session", "admin"])
+def test_link_ends_with_the_token_that_created_it(world, creator):
+    study_id = world.complete()
+    account = "root" if creator == "admin" else "ada"
+    scope = Scope.ADMIN if creator == "admin" else Scope.WRITE
+    secret, token = world.ledger.tokens.create_token(account, scope)
+    client = world.client(None, Authorization=f"Bearer {secret}")
+    same_site = {"Sec-Fetch-Site": "same-origin"}
+    if creator == "session":
+        client = world.client(None)
+        client.post("/api/v1/session", json={"token": secret})
+    link = client.post(f"{STUDIES}/{study_id}/share-links", json={"days": 7}, headers=same_site).json()
+    if creator == "session":
+        assert client.delete("/api/v1/session", headers=same_site).status_code == 204
+    visitor = world.client(None)
+    assert visitor.get(link["path"]).status_code == 200  # also after signing out
+    world.ledger.tokens.revoke(token.id)
+    assert visitor.get(link["path"]).status_code == 410
+    assert world.client("ada").get(f"{STUDIES}/{study_id}").status_code == 200
+
+
+def test_link_shows_no_account(world, visitor, shared):
+    """Events name the account that requested them, and a study its owner."""
+    study_id = shared[0]
+    queued = world.queue.submit_study(study("queued"), "ada").study_id
+    for request in (world.queue.pause, world.queue.resume, world.queue.cancel):
+        request(queued, account="ada")
+    link = world.client().post(f"{STUDIES}/{queued}/share-links", json={"days": 7}).json()
+    api = world.client(None, Authorization=f"Bearer {link['secret']}")
+    events = api.get(f"{STUDIES}/{queued}/events").json()["events"]
+    stream = api.get(f"{STUDIES}/{queued}/events", headers={"Accept": "text/event-stream"}).text
+    assert {event["kind"] for event in events} >= {"study_accepted", "study_paused", "study_cancelled"}
+    assert all("account" not in event["data"] for event in events)
+    assert all(
+        "account" in event["data"] for event in world.client().get(f"{STUDIES}/{queued}/events").json()["events"]
+    )
+    assert "study_cancelled" in stream
+    assert '"ada"' not in stream
+    assert api.get(f"{STUDIES}/{queued}").json()["owner"] == ""
+    assert world.client().get(f"{STUDIES}/{queued}").json()["owner"] == "ada"
+    for page in ("", "/leaderboard", "/trials", "/parts/head", "/parts/details"):
+        assert not re.search(r"\bada\b", visitor.get(f"/studies/{study_id}{page}").text), page
+
+
+@pytest.mark.parametrize(
+    ("headers", "secure"),
+    [
+        ({}, False),
+        ({"X-Forwarded-Proto": "http"}, False),
+        ({"X-Forwarded-Proto": "https"}, True),
+        ({"X-Forwarded-Proto": "HTTPS, http"}, True),
+    ],
+)
+def test_cookies_of_a_link_need_tls_where_the_visitor_used_it(world, shared, headers, secure):
+    response = world.client(None).get(shared[1]["path"], follow_redirects=False, headers=headers)
+    assert [("Secure" in cookie) for cookie in response.headers.get_list("set-cookie")] == [secure, secure]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bln_search.cli.local_time import format_local_time
 from bln_search.cli.sources import StudySource
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.events import EventRecord
@@ -41,7 +42,7 @@ def format_event_line(event: EventRecord, labels: StudyTrialCache) -> str:
     if trial is not None:
         point = f" {trial.point_label}" if trial.point_label else ""
         subject = f"trial {trial.id} ({trial.arm} seed {trial.seed}{point}): "
-    return f"[{event.at.astimezone():%Y-%m-%d %H:%M:%S %Z}] {subject}{format_event_message(event)}"
+    return f"[{format_local_time(event.at, 'seconds')}] {subject}{format_event_message(event)}"
 
 
 def event_to_record(event: EventRecord, labels: StudyTrialCache) -> dict[str, object]:

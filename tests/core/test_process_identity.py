@@ -8,8 +8,8 @@ import sys
 import psutil
 import pytest
 
-from bln_search.worker import identity
-from bln_search.worker.identity import may_be_alive, name_of_this_process
+from bln_search.core import process_identity as identity
+from bln_search.core.process_identity import may_be_alive, name_of_this_process
 
 
 @pytest.fixture

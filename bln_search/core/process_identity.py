@@ -17,8 +17,11 @@ import psutil
 _OWN_STATUS = Path("/proc/self/stat")
 """Exists where the system counts ticks from the start of the machine."""
 
-_START_FIELD = 19
-"""Index of the start time among the fields after the process name, which is in brackets: field 22 of proc(5)."""
+_STATE_FIELD, _START_FIELD = 0, 19
+"""Indices of state and start time among the fields after the process name, which is in brackets: proc(5), 3 and 22."""
+
+_ENDED_STATES = ("Z", "X")
+"""States of a process that has ended, and whose parent has not asked for its exit code yet."""
 
 
 def name_of_this_process() -> str:
@@ -34,6 +37,8 @@ def may_be_alive(worker: str) -> bool:
         return True
     try:
         # names of earlier versions have no namespace, and the start time by the clock
+        if _has_ended(int(pid)):
+            return False
         present = _start_ticks_of_process(int(pid)) if namespace else _start_seconds_of_process(int(pid))
     except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
         return False
@@ -44,10 +49,19 @@ def may_be_alive(worker: str) -> bool:
 
 def _start_ticks_of_process(pid: int) -> str:
     """Ticks from the start of the machine to that of the process; by the clock where the system counts no ticks."""
-    status = Path(f"/proc/{pid}/stat")
     if not _OWN_STATUS.exists():
         return _start_seconds_of_process(pid)
-    return status.read_text().rpartition(")")[2].split()[_START_FIELD]
+    return _read_status_fields(pid)[_START_FIELD]
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether the process with this id has ended, and only its exit code is left."""
+    return _OWN_STATUS.exists() and _read_status_fields(pid)[_STATE_FIELD] in _ENDED_STATES
+
+
+def _read_status_fields(pid: int) -> list[str]:
+    """The fields of proc(5) after the process name."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def _start_seconds_of_process(pid: int) -> str:
