@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from bln_search.core.errors import DataError
+from bln_search.core.errors import BlnSearchError, DataError, DataUnavailableOnMachineError
+from bln_search.core.reasons import describe_exception
 from bln_search.core.registry import find_data_set_problem, plugin_data_set_entry_points
 from bln_search.core.tasks import TaskName
 from bln_search.data import (
@@ -302,10 +304,12 @@ def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
     """
     entry = get_catalog_entry(name)
     if entry.find is not None:
-        source = entry.find(entry.list_search_folders(data))
+        with _errors_of_source_as_data_errors(name):
+            source = entry.find(entry.list_search_folders(data))
+            version = "" if entry.is_lazy else source.version
         if entry.is_lazy:
             return source.decode()
-        return _load_cached_or_decode(entry, source.version, cache, source.decode)
+        return _load_cached_or_decode(entry, version, cache, source.decode)
     decode = entry.decode
     if decode is None:
         return _BUNDLED[name]()
@@ -315,6 +319,22 @@ def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
         cache,
         lambda: decode(lambda file: read_verified_file(file, entry.list_search_folders(data), entry.archive)),
     )
+
+
+@contextmanager
+def _errors_of_source_as_data_errors(name: str) -> Iterator[None]:
+    """Translate what the code of a data set raises, that of an installed package too, into an error with its name."""
+    try:
+        yield
+    except (BlnSearchError, MemoryError):
+        raise
+    except OSError as error:
+        raise DataUnavailableOnMachineError(f"the data set {name} cannot be read: {error}") from error
+    except Exception as error:
+        hint = ""
+        if "allow_pickle" in str(error):
+            hint = ": an array holds Python objects; save numbers, or texts as np.str_"
+        raise DataError(f"the data set {name} cannot be decoded: {describe_exception(error)}{hint}") from error
 
 
 def load_texts_of_length(name: str, length: int, data: Path, cache: Path | None = None) -> DataSet:
@@ -342,7 +362,11 @@ def _load_cached_or_decode(
     cached = None if cache is None else find_cached_data_set(cache, entry.name, version, entry.classes)
     if cached is not None:
         return replace(cached, task=entry.task)
-    decoded = replace(decode(), task=entry.task)
+    with _errors_of_source_as_data_errors(entry.name):
+        decoded = decode()
+        if not isinstance(decoded, DataSet):
+            raise DataError(f"decode() of the data set {entry.name} returns a {type(decoded).__name__}, not a DataSet")
+    decoded = replace(decoded, task=entry.task)
     decoded.check()
     if cache is not None:
         try_write_cached_data_set(cache, version, decoded)

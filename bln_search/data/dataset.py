@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,7 +19,8 @@ from bln_search.data.label_checks import describe_array, find_label_problem
 Inputs = NDArray[np.uint8] | NDArray[np.uint16] | NDArray[np.floating[Any]] | NDArray[Any]
 """Inputs of the examples of a split. Several inputs of an example are the fields of a structured array (n,)."""
 
-_log = logging.getLogger(__name__)
+_KEYS = ("train_inputs", "train_labels", "test_inputs", "test_labels")
+
 Labels = NDArray[np.int64] | NDArray[np.uint8] | NDArray[np.floating[Any]]
 
 
@@ -56,6 +57,28 @@ class DataSet:
     remarks: tuple[str, ...] = ()
     task: str = TaskName.CLASSIFICATION
 
+    @classmethod
+    def from_arrays(
+        cls, name: str, classes: tuple[str, ...], arrays: Mapping[str, NDArray[Any]], **options: Any
+    ) -> DataSet:
+        """Return a data set of the arrays of a mapping, as `np.load` returns one.
+
+        Args:
+            name: of the data set.
+            classes: names of the classes.
+            arrays: `train_inputs`, `train_labels`, `test_inputs` and `test_labels`, and nothing else.
+            options: other attributes.
+
+        Raises:
+            DataError: a key is missing or unknown, or NumPy cannot load an array without pickle.
+        """
+        missing, unknown = (sorted({*first} - {*second}) for first, second in ((_KEYS, arrays), (arrays, _KEYS)))
+        if missing or unknown:
+            problems = [f"{word} {', '.join(keys)}" for word, keys in (("no", missing), ("also", unknown)) if keys]
+            raise DataError(f"the data set {name} has {' and '.join(problems)}: it needs exactly {', '.join(_KEYS)}")
+        inputs, labels, test_inputs, test_labels = (_load_array(name, key, arrays) for key in _KEYS)
+        return cls(name, classes, inputs, labels, test_inputs, test_labels, **options)
+
     def check(self) -> None:
         """Check that inputs and labels have the documented types and shapes.
 
@@ -68,12 +91,6 @@ class DataSet:
             problem = problem or find_label_problem(labels, inputs, self.task, len(self.classes))
             if problem is not None:
                 raise DataError(f"the data set {self.name}: {split}_{problem}")
-        if self.task == TaskName.CLASSIFICATION:
-            missing = np.setdiff1d(self.test_labels, self.train_labels)
-            if len(missing):
-                _log.warning(
-                    "%s: no training example has the classes %s of test examples", self.name, missing[:5].tolist()
-                )
 
     @property
     def train_class_indices(self) -> NDArray[np.int64]:
@@ -94,7 +111,7 @@ class DataSet:
     def sha256(self) -> str:
         """SHA-256 of the decoded arrays: name, dtype, shape and bytes of each."""
         digest = hashlib.sha256()
-        for name in ("train_inputs", "train_labels", "test_inputs", "test_labels"):
+        for name in _KEYS:
             array = np.ascontiguousarray(getattr(self, name))
             array = array.astype(
                 array.dtype.newbyteorder("<"), copy=False
@@ -103,6 +120,17 @@ class DataSet:
             digest.update(f"{name} {dtype} {array.shape} ".encode())
             digest.update(array.reshape(-1).view(np.uint8).data)
         return digest.hexdigest()
+
+
+def _load_array(name: str, key: str, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Return an array; files of NumPy read it only now."""
+    try:
+        return arrays[key]
+    except ValueError as error:
+        raise DataError(
+            f"the data set {name}: {key} cannot be loaded ({error}): save numbers, not Python objects, as in "
+            f"np.savez(file, {key}=np.stack(examples))"
+        ) from error
 
 
 def _find_inputs_problem(inputs: object, training: NDArray[Any]) -> str | None:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, DataUnavailableOnMachineError
+from bln_search.core.tasks import TaskName
+from bln_search.data.class_coverage import describe_classes_missing_in_training
 from bln_search.data.dataset import DataSet
 from bln_search.data.lazy_images import SIZE, LazyImages
 from bln_search.data.prepared import PreparedData
@@ -160,6 +162,9 @@ def prepare_image_folders(images: ImageFolders, spec: DataSpec, device: torch.de
         _log.warning("%s", sentence)
     training, validation = split_training_and_validation_indices(train_labels, spec)
 
+    labels = {Split.TRAIN: train_labels[training], Split.VALIDATION: train_labels[validation], Split.TEST: test_labels}
+    missing = describe_classes_missing_in_training(labels, TaskName.CLASSIFICATION, images.classes)
+
     def examples(paths: NDArray[np.str_], labels: NDArray[np.int64]) -> tuple[LazyImages, torch.Tensor]:
         lazy = LazyImages(images.root, paths, mean, deviation, torch.device(device))
         return lazy, torch.from_numpy(labels.copy()).to(device)
@@ -173,5 +178,5 @@ def prepare_image_folders(images: ImageFolders, spec: DataSpec, device: torch.de
         (3, SIZE, SIZE),
         len(images.classes),
         images.sha256_of_names_and_sizes,
-        remarks=images.left_out,
+        remarks=(*images.left_out, *missing),
     )

@@ -24,6 +24,12 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: str, classes:
         classes: number of classes, labels, numbers or channels.
     """
     n = len(inputs)
+    transposed = _find_axis_of_examples(labels, inputs)
+    if transposed is not None:
+        return (
+            f"labels are {describe_array(labels)}, inputs {describe_array(inputs)}: the first axis of both counts the "
+            f"examples; use np.moveaxis(inputs, {transposed}, 0)"
+        )
     if not isinstance(task, TaskName):  # the package of the task checks labels when a study starts
         has_n = isinstance(labels, np.ndarray) and labels.ndim > 0 and len(labels) == n
         return None if has_n else f"labels are {describe_array(labels)}: one for each of the {n} inputs is required"
@@ -35,6 +41,13 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: str, classes:
         shape = n, labels.shape[1]
     problem = _shape_problem(labels, shape, "int64")
     return problem or _range_problem(labels, NO_CLASS, classes - 1, f"{classes} classes")
+
+
+def _find_axis_of_examples(labels: object, inputs: NDArray[Any]) -> int | None:
+    """Return the axis of inputs that is as long as the labels, where the first one is not; None where there is none."""
+    if not isinstance(labels, np.ndarray) or not labels.ndim or len(labels) == len(inputs):
+        return None
+    return next((axis for axis, size in enumerate(inputs.shape) if size == len(labels)), None)
 
 
 def _find_class_problem(labels: object, n: int, classes: int) -> str | None:

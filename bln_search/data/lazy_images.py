@@ -21,7 +21,7 @@ from bln_search.data.inputs import Inputs
 from bln_search.data.transfer import copy_to_device
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
+    from PIL.Image import Image, Transpose
 
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom of a part of an image, in pixels."""
@@ -123,6 +123,7 @@ def _decode_image_part(path: Path, generator: torch.Generator | None) -> NDArray
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
+            warnings.filterwarnings("ignore", "Corrupt EXIF data")  # the pixels are whole
             with Image.open(path) as file:
                 image = _convert_to_rgb(file)
     except (*_DECODING_ERRORS, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -132,7 +133,7 @@ def _decode_image_part(path: Path, generator: torch.Generator | None) -> NDArray
 
 
 def _convert_to_rgb(file: Image) -> Image:
-    """Return the pixels as stored, without the rotation of Exif; 16-bit grey values are scaled to 8 bits.
+    """Return the pixels, upright as Exif says; 16-bit grey values are scaled to 8 bits.
 
     Raises:
         ValueError: the pixels have no unique value in RGB.
@@ -141,6 +142,9 @@ def _convert_to_rgb(file: Image) -> Image:
 
     if getattr(file, "n_frames", 1) > 1:
         raise ValueError("it has several frames")
+    transposition = _find_transposition_of_exif(file)
+    if transposition is not None:
+        file = file.transpose(transposition)
     if file.mode.startswith("I;16"):
         values = np.asarray(file).astype(np.uint32)
         return fromarray(_to_bytes(values)).convert("RGB")
@@ -149,6 +153,29 @@ def _convert_to_rgb(file: Image) -> Image:
     if file.has_transparency_data and file.convert("RGBA").getchannel("A").getextrema()[0] != 255:
         raise ValueError("it has transparent pixels, whose color is not known")
     return file.convert("RGB")
+
+
+def _find_transposition_of_exif(file: Image) -> Transpose | None:
+    """Return what makes an image upright; None where it is, or where its Exif data are damaged, as viewers do."""
+    from PIL.ExifTags import Base  # noqa: PLC0415
+    from PIL.Image import Transpose  # noqa: PLC0415
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            orientation = file.getexif().get(Base.Orientation)
+        except _DECODING_ERRORS:
+            return None
+    transpositions: dict[object, Transpose] = {
+        2: Transpose.FLIP_LEFT_RIGHT,
+        3: Transpose.ROTATE_180,
+        4: Transpose.FLIP_TOP_BOTTOM,
+        5: Transpose.TRANSPOSE,
+        6: Transpose.ROTATE_270,
+        7: Transpose.TRANSVERSE,
+        8: Transpose.ROTATE_90,
+    }
+    return transpositions.get(orientation)
 
 
 def _to_bytes(values: NDArray[np.uint32]) -> NDArray[np.uint8]:

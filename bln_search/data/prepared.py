@@ -13,6 +13,7 @@ from torch import Tensor
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.tasks import TaskName
+from bln_search.data.class_coverage import describe_classes_missing_in_training
 from bln_search.data.dataset import DataSet, Inputs, Labels
 from bln_search.data.input_shape import InputShape, is_structured
 from bln_search.data.lazy_images import Examples
@@ -100,10 +101,16 @@ def prepare_data_set(
     def to_tensors(inputs: Inputs, labels: Labels) -> tuple[Examples, Tensor]:
         return to_inputs(inputs, device), torch.from_numpy(to_targets(labels)).to(device)
 
+    labels = {
+        Split.TRAIN: data.train_labels[training],
+        Split.VALIDATION: data.train_labels[validation],
+        Split.TEST: data.test_labels,
+    }
+    missing = describe_classes_missing_in_training(labels, data.task, data.classes)
     splits: dict[Split, tuple[Examples, Tensor]] = {
-        Split.TRAIN: to_tensors(data.train_inputs[training], data.train_labels[training]),
-        Split.VALIDATION: to_tensors(data.train_inputs[validation], data.train_labels[validation]),
-        Split.TEST: to_tensors(data.test_inputs, data.test_labels),
+        Split.TRAIN: to_tensors(data.train_inputs[training], labels[Split.TRAIN]),
+        Split.VALIDATION: to_tensors(data.train_inputs[validation], labels[Split.VALIDATION]),
+        Split.TEST: to_tensors(data.test_inputs, labels[Split.TEST]),
     }
     unprepared = {
         Split.VALIDATION: UnstandardizedInputs(data.train_inputs[validation], validation),
@@ -115,7 +122,7 @@ def prepare_data_set(
         len(data.classes),
         data.sha256,
         data.vocabulary,
-        data.remarks,
+        (*data.remarks, *missing),
         unprepared=unprepared,
         standardizer=to_inputs.standardizer,
         scale=data.scale,

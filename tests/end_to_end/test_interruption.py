@@ -157,7 +157,7 @@ def test_a_run_whose_parent_ignores_hangups_continues_after_one(study, uninterru
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
 def test_a_worker_names_the_signal_that_ends_it(number, tmp_path):
     running = start("worker", home=tmp_path)
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while not (tmp_path / "ledger.sqlite3").exists() or "/" not in call("workers", home=tmp_path).stdout:
         assert time.monotonic() < deadline
     running.send_signal(number)
