@@ -44,8 +44,8 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: str, classes:
 
 
 def _find_axis_of_examples(labels: object, inputs: NDArray[Any]) -> int | None:
-    """Return the axis of inputs that is as long as the labels, where the first one is not; None where there is none."""
-    if not isinstance(labels, np.ndarray) or not labels.ndim or len(labels) == len(inputs):
+    """Return the axis of inputs that is as long as the labels, where the first one is shorter; None without one."""
+    if not isinstance(labels, np.ndarray) or not labels.ndim or len(labels) <= len(inputs):
         return None
     return next((axis for axis, size in enumerate(inputs.shape) if size == len(labels)), None)
 

@@ -79,9 +79,9 @@ def test_trials_of_a_cancelled_study_are_cancelled(from_service, world, records,
     assert [trial["state"] for trial in shown] == ["cancelled", "cancelled"]
 
 
-def test_the_table_has_owners_and_times_of_minutes(studies, invoke):
+def test_the_table_has_owners_and_times_of_minutes_with_their_offset(studies, invoke):
     lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in invoke("list").stdout.splitlines()]
     assert lines[0].split()[:4] == ["id", "name", "owner", "state"]
     rows = [line for line in lines if " ada " in line]
     assert len(rows) == 3
-    assert all(re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d$", row.rstrip()) for row in rows)
+    assert all(re.search(r" \d{4}-\d\d-\d\d \d\d:\d\d[+-]\d\d:\d\d$", row.rstrip()) for row in rows)
