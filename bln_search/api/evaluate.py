@@ -131,8 +131,9 @@ def evaluate_configurations(
             `forward`.
         metrics: Metrics over all examples of a split, by name, as in `{"AUC": function}`: functions of all outputs and
             targets that return a number, objects with `update`, `compute` and `reset` (torchmetrics), or a
-            `bln_search.Metric`, which says whether a higher value is better. They do not rank the rows. Functions need
-            the outputs of all rows on the CPU, rows × examples × the size of an output, at most `memory_limit` bytes.
+            `bln_search.Metric`, which says whether a higher value is better. They do not rank the rows, and do not get
+            the examples that the score leaves out. Functions need the outputs of all rows on the CPU, rows × examples ×
+            the size of an output, at most `memory_limit` bytes.
         one_pass: False evaluates the configurations one after the other, for a network in which layers other than the
             normalization layers mix examples.
         memory_limit: Largest size in bytes of an activation that holds all configurations, and of the outputs that are

@@ -35,6 +35,7 @@ from bln_search.api.inputs.role_loader import Loader
 from bln_search.api.inputs.score import UserScore, describe_score, last_score_had_correctness, parse_score
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked_layers import RankedLayers
+from bln_search.api.weighted_search import find_search_weights
 from bln_search.core.enums import (
     Correction,
     LayerScope,
@@ -175,6 +176,7 @@ def search_layers(
             for number, (inputs, _) in enumerate(loaded)
         ]
         fold_of_batch = assign_mini_batches_to_folds(len(batches), folds)
+        weights = find_search_weights(scoring, adapter, batches, test_batches, fold_of_batch)
         measured_with = NetworkFingerprint.of_network(network)
         estimates = collect_all_population_estimates(adapter, layers, data.populations, gathered, kept=kept)
         if parsed_estimate not in estimates:
@@ -183,8 +185,14 @@ def search_layers(
             **compute_populations_of_layers(layers, estimates, parsed_correction, per_slot=per_slot),
             **stored_populations_of_fixed_layers(kept, parsed_estimate),
         }
+        searched_score = scoring if weights is None else weights.scale_losses(scoring)
         options = PerLayerEvaluatorOptions(
-            parsed_estimate, spec.scope, spec.groups or {}, UngroupedLayers(others), scoring, memory_limit=memory_limit
+            parsed_estimate,
+            spec.scope,
+            spec.groups or {},
+            UngroupedLayers(others),
+            searched_score,
+            memory_limit=memory_limit,
         )
         with adapter.explained_failures("validation_loader", named_inputs), _named_inputs_in_errors(not_finite_note):
             evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
@@ -200,6 +208,7 @@ def search_layers(
                 LayerSearchOptions(spec.search, evaluations, keep, StrategyOptions(seed=seed)),
                 test=test_batches,
             )
+    record = record if weights is None else weights.add_to_record(record)
     without_loss = int((~np.isfinite(record.sums.mean_loss_per_configuration)).sum())
     if without_loss and not_finite_note:
         warnings.warn(

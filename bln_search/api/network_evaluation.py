@@ -20,7 +20,7 @@ from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.example_order import ExampleOrder, reorder_evaluations
 from bln_search.api.inputs.loaders import iter_batches_by_size
-from bln_search.api.inputs.metrics import find_dataset_length
+from bln_search.api.inputs.metrics import CountedExamplesObserver, find_dataset_length
 from bln_search.api.inputs.role_loader import RoleLoader
 from bln_search.api.inputs.score import describe_score, last_score_had_correctness
 from bln_search.api.progress_lines import ProgressLines
@@ -155,7 +155,9 @@ class NetworkEvaluator:
                     one_pass=settings.one_pass,
                     memory_limit=settings.memory_limit,
                     progress=None if settings.batch_sizes is None else settings.progress.advance,
-                    observe=recorder.add_outputs if settings.metrics else None,
+                    observe=CountedExamplesObserver(recorder.add_outputs, settings.scoring)
+                    if settings.metrics
+                    else None,
                 )
             if not last_score_had_correctness(settings.scoring):
                 evaluations = [replace(evaluation, accuracy=None) for evaluation in evaluations]

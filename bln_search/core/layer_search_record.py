@@ -27,12 +27,15 @@ class FoldScoreSums:
         losses: Sums of losses, (folds, configurations).
         correct: Numbers of correct answers, (folds, configurations).
         examples: Number of examples, (folds,).
+        counted: Number of examples of all folds that count; None for all of them. Losses of weighted examples are
+            scaled so that their mean over all examples is the weighted mean.
     """
 
     digits: NDArray[np.uint8] | None
     losses: NDArray[np.float64]
     correct: NDArray[np.int64]
     examples: NDArray[np.int64]
+    counted: int | None = None
 
     @property
     def mean_loss_per_configuration(self) -> NDArray[np.float64]:
@@ -43,7 +46,8 @@ class FoldScoreSums:
     @property
     def accuracy_per_configuration(self) -> NDArray[np.float64]:
         """Accuracy (fraction) over all folds, (configurations,)."""
-        accuracy: NDArray[np.float64] = self.correct.sum(0) / self.examples.sum()
+        counted = self.examples.sum() if self.counted is None else self.counted
+        accuracy: NDArray[np.float64] = self.correct.sum(0) / counted
         return accuracy
 
     def mean_loss_per_configuration_without_fold(self, fold: int) -> NDArray[np.float64]:

@@ -182,7 +182,7 @@ class PerLayerResult(StoredAnalysisModel):
         search: Search algorithm.
         estimate: Population estimate.
         batch_size: Inference mini-batch size.
-        examples: Number of validation examples.
+        examples: Number of validation examples that count.
         folds: Number of cross-validation folds.
         size: Number of configurations in decimal digits; it may exceed the range of integers of other languages.
         layers: Names of the normalization layers.
@@ -194,6 +194,7 @@ class PerLayerResult(StoredAnalysisModel):
         marginal: Whether effects are averages over all configurations.
         difference: None where networks were evaluated on different examples.
         pending_seeds: Seeds whose networks are not searched yet.
+        left_out: Number of validation examples without a counted target, which are left out.
     """
 
     loss: LossDescription = CROSS_ENTROPY
@@ -215,6 +216,7 @@ class PerLayerResult(StoredAnalysisModel):
     marginal: bool
     difference: HeldOutDifferenceToUniform | None
     pending_seeds: tuple[int, ...] = Field(default=(), validation_alias="unfinished")
+    left_out: int = 0
 
     @property
     def searched_layers(self) -> tuple[str, ...]:

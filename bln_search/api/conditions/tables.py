@@ -15,7 +15,7 @@ from bln_search.api.conditions.rows import RowsOverConditions, rank_rows_over_co
 from bln_search.api.conditions.summary_table import build_conditions_table, rows_over_conditions_to_records
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
 from bln_search.api.ranked.figures import make_plotly_figure
-from bln_search.api.ranked.printing import format_chart_row_label
+from bln_search.api.ranked.printing import format_chart_row_label, left_out_lines
 from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record
 from bln_search.api.ranked.row import RankedConfiguration
@@ -215,4 +215,7 @@ class RankedConditions(RecordTable):
         lines = [line for over in criteria for line in self.recommendation_over(over).headline_and_fact_lines]
         if len(self.batch_sizes) > 1:
             lines.append("The row to use at each mini-batch size: by_batch_size.")
-        return build_conditions_table(self.rows_over_conditions, self.batch_sizes), lines
+        left_out = (
+            line for name, table in self.conditions.items() for line in left_out_lines(table.left_out_by_split, name)
+        )
+        return build_conditions_table(self.rows_over_conditions, self.batch_sizes), [*left_out, *lines]

@@ -221,6 +221,13 @@ class BatchAdapter:
             pair = self._copy_inputs_and_targets(loader.sample_batch, loader.name)
             self._try_network_and_score(*pair, loader.name, score)
 
+    @torch.no_grad()
+    def iter_outputs_and_targets(self, batches: Iterable[MiniBatch], loader: str) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield outputs with mini-batch statistics, and targets, of mini-batches. loader: their argument's name."""
+        for number, (inputs, targets) in enumerate(batches):
+            name = f"mini-batch {number} (counted from 0) of {loader}"
+            yield self._run_network_on_inputs(inputs, name)[: len(targets)], targets
+
     def _check_slots(self, inputs: Inputs, name: str) -> None:
         """Raise DataError where slots are needed and examples are not on the first axis."""
         if self.needs_slots and not can_slice_examples(inputs):

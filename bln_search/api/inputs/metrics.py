@@ -6,9 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from torch import Tensor
+
 from bln_search.core.enums import Split
 from bln_search.core.records import EvaluationKey
+from bln_search.evaluation.row_evaluator import OutputObserver
+from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.split_metrics import Metric, MetricFunction
+from bln_search.norms.row_batching.row_tensor import InferenceRow
+from bln_search.tasks.score import Score
 
 MetricValues = Mapping[EvaluationKey, Mapping[str, float]]
 """The values of the metrics of each measured row and split."""
@@ -64,6 +70,31 @@ def find_dataset_length(loader: object) -> int | None:
         return len(loader.dataset)  # type: ignore[attr-defined]
     except (AttributeError, TypeError, NotImplementedError):
         return None
+
+
+class CountedExamplesObserver:
+    """Passes outputs on without the examples that a score leaves out, as those whose targets are all ignored.
+
+    Args:
+        observe: Called with a row, its outputs and the targets of the examples that count.
+        score: Losses, correctness and weights of examples; weights are equal in all rows.
+    """
+
+    def __init__(self, observe: OutputObserver, score: Score) -> None:
+        self._observe, self._score = observe, score
+        self._targets: Tensor | None = None
+        self._counted: Tensor | None = None
+
+    def __call__(self, row: InferenceRow, outputs: Tensor, targets: Tensor) -> None:
+        """Pass on the examples with a weight above 0."""
+        if self._targets is not targets:  # further rows come with the same targets
+            weights = score_examples(self._score, outputs, targets).weights
+            is_complete = weights is None or bool((weights > 0).all())
+            self._targets, self._counted = targets, None if is_complete or weights is None else weights > 0
+        if self._counted is None:
+            self._observe(row, outputs, targets)
+        elif bool(self._counted.any()):
+            self._observe(row, outputs[self._counted], targets[self._counted])
 
 
 def metric_values_of_row_by_split(

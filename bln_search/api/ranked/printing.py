@@ -6,12 +6,13 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from html import escape
 
 from rich.console import Console
 
+from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.reports.terminal.columns import CellKind, join_column_legends
 from bln_search.reports.terminal.fitted_table import FittedTable
@@ -51,6 +52,17 @@ def render_table_html(table: FittedTable, sentences: Sequence[str]) -> str:
     notes = filter(None, (*table.notes, join_column_legends(columns)))
     paragraphs = [f"<p>{escape(sentence)}</p>" for sentence in (*notes, *sentences)]
     return "\n".join(["<table><thead>", *lines, "</tbody></table>", *paragraphs])
+
+
+def left_out_lines(left_out_by_split: Mapping[Split, int], condition: str = "") -> list[str]:
+    """One line for each split with examples that are left out. condition: its name; empty for a single condition."""
+    place = f" of the condition {condition}" if condition else ""
+    return [
+        f"{number:,} {split} example{'s' if number > 1 else ''}{place} without a counted target "
+        f"{'are' if number > 1 else 'is'} left out."
+        for split, number in left_out_by_split.items()
+        if number
+    ]
 
 
 def format_chart_row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int]) -> str:

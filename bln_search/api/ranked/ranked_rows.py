@@ -17,6 +17,7 @@ from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguratio
 from bln_search.api.ranked.row_populations import row_populations_and_layers_without_one
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.enums import Split
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.records import EvaluationKey, ExampleOutcomes, RowKey
 from bln_search.norms.row_batching.row_tensor import InferenceRow
@@ -114,6 +115,11 @@ class RankedRows:
             )
         networks = tuple(table.at_batch_size(batch_size) for table in self.networks)
         return replace(self, board=self.board.restrict_to_batch_size(batch_size), networks=networks)
+
+    @property
+    def left_out_by_split(self) -> dict[Split, int]:
+        """The number of examples without a counted target, which are left out of losses and accuracies."""
+        return {key.split: value.left_out for table in self.per_network_tables for key, value in table.outcomes.items()}
 
     def find_outcome_table_of_rows(self, keys: Sequence[RowKey]) -> OutcomeTable | None:
         """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""

@@ -101,7 +101,8 @@ def combine_layer_searches_of_networks(
         search=spec.search,
         estimate=estimate,
         batch_size=batch_size,
-        examples=len(records[-1].confirmed.losses),
+        examples=len(records[-1].confirmed.losses) - records[-1].confirmed.left_out,
+        left_out=records[-1].confirmed.left_out,
         folds=spec.folds,
         size=str(space.num_configurations),
         layers=space.layers,
@@ -131,10 +132,11 @@ def compute_held_out_difference_to_uniform(records: Sequence[LayerSearchRecord])
     Returns:
         None where networks were evaluated on different examples, or a loss is not finite.
     """
-    losses = [np.stack([record.confirmed.losses, record.confirmed_uniform.losses]) for record in records]
+    pairs = [(record.confirmed.linearized(), record.confirmed_uniform.linearized()) for record in records]
+    losses = [np.stack([outcomes.losses for outcomes in pair]) for pair in pairs]
     if len({table.shape for table in losses}) != 1 or not np.isfinite(losses).all() or losses[0].shape[1] < 2:
         return None
-    correct = [np.stack([record.confirmed.correct, record.confirmed_uniform.correct]) for record in records]
+    correct = [np.stack([outcomes.correct for outcomes in pair]) for pair in pairs]
     table = OutcomeTable(np.stack(losses).astype(np.float32), np.stack(correct))
     crossed = crossed_anova_differences(table, "loss")
     mean, half, p = float(crossed.mean[0]), float(crossed.half[0]), float(crossed.p[0])
@@ -170,10 +172,10 @@ def _make_network_choice(seed: int, record: LayerSearchRecord, *, has_accuracy: 
         chosen=tuple(str(space.configuration_of_choice_digits(digits)) for digits in record.chosen),
         apparent=record.apparent,
         loss=_mean_loss_or_infinity(record.confirmed),
-        accuracy=accuracy_or_none(float(record.confirmed.correct.mean())),
+        accuracy=accuracy_or_none(float(record.confirmed.linearized().correct.mean())),
         uniform_apparent=record.apparent_uniform,
         uniform_loss=_mean_loss_or_infinity(record.confirmed_uniform),
-        uniform_accuracy=accuracy_or_none(float(record.confirmed_uniform.correct.mean())),
+        uniform_accuracy=accuracy_or_none(float(record.confirmed_uniform.linearized().correct.mean())),
         test_loss=None if best is None else best[0],
         test_accuracy=None if best is None else accuracy_or_none(best[1]),
         test_uniform_loss=None if uniform is None else uniform[0],
@@ -185,7 +187,7 @@ def _make_network_choice(seed: int, record: LayerSearchRecord, *, has_accuracy: 
 
 def _mean_loss_or_infinity(outcomes: ExampleOutcomes) -> float:
     """Mean loss; infinite where it is NaN."""
-    mean = float(outcomes.losses.mean(dtype=np.float64))
+    mean = float(outcomes.linearized().losses.mean(dtype=np.float64))
     return math.inf if math.isnan(mean) else mean
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from torch.nn import functional as F
 import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
+from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.core.records import ExampleOutcomes
 
 CLASS_WEIGHTS = torch.tensor([1.0, 5.0, 0.2], dtype=torch.float64)
@@ -165,8 +168,182 @@ def test_a_saved_table_keeps_the_weights(tmp_path):
         np.testing.assert_array_equal(loaded.outcomes[key].weights, outcomes.weights)
 
 
-def test_search_layers_refuses_unequal_weights():
-    network = bln_search.convert(make_network(), method="same")
-    data = list(zip(make_inputs().split(8), make_classes().split(8), strict=True))
-    with pytest.raises(ModelError, match="search_layers takes a score= whose examples weigh the same"):
-        bln_search.search_layers(network, data, data, score=nn.CrossEntropyLoss(weight=CLASS_WEIGHTS))
+WEIGHTED = {
+    "class weights": (nn.CrossEntropyLoss(weight=CLASS_WEIGHTS), make_classes()),
+    "ignored targets": (nn.CrossEntropyLoss(), with_ignored()),
+    "class weights and ignored targets": (nn.NLLLoss(weight=CLASS_WEIGHTS, ignore_index=255), with_ignored(255)),
+    "a function": (
+        lambda o, t: bln_search.ExampleScores(
+            F.cross_entropy(o, t, reduction="none"),
+            (CLASS_WEIGHTS[t.clamp(0)] * (t >= 0)).to(o.dtype),
+            o.argmax(1) == t,
+        ),
+        with_ignored(),
+    ),
+}
+RIGHT = {"a function": nn.CrossEntropyLoss(weight=CLASS_WEIGHTS)}
+
+
+def batches_of(targets, size=4):
+    return list(zip(make_inputs(len(targets)).split(size), targets.split(size), strict=True))
+
+
+def outputs_under(network, row, batches):
+    """Outputs of the applied row by plain passes of each mini-batch."""
+    applied = bln_search.apply_configuration(copy.deepcopy(network), row).eval()
+    with torch.no_grad():
+        return torch.cat([applied(x) for x, _ in batches])
+
+
+def make_deep_network(seed=0):
+    torch.manual_seed(seed)
+    layers = nn.Linear(4, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)
+    network = nn.Sequential(*layers).double()
+    network(torch.randn(30, 4, dtype=torch.float64))
+    return bln_search.convert(network.eval(), method="same")
+
+
+@pytest.mark.filterwarnings("ignore:mini-batches of several tensors")
+@pytest.mark.parametrize("kind", WEIGHTED)
+@pytest.mark.parametrize("search", ["exact", "coordinate", "one by one"])
+def test_a_per_layer_search_has_the_losses_of_torch(kind, search):
+    score, targets = WEIGHTED[kind]
+    right = RIGHT.get(kind, score)
+    network, batches = make_deep_network(), batches_of(targets)
+    test = batches_of(targets.flip(0), size=8)
+    options = {"search": search} if search != "one by one" else {}
+    data = [{"input": x, "labels": y} for x, y in batches] if search == "one by one" else batches
+    layered = bln_search.search_layers(
+        network, batches, data, test_loader=test if options else None, score=score, **options
+    )
+    for row in layered.result.rows:
+        choice = layered.with_populations(PerLayerConfiguration.parse(row.configuration))
+        outputs = outputs_under(network, choice, batches)
+        assert row.loss == pytest.approx(right(outputs, targets).item(), rel=1e-9)
+        counted = targets >= 0
+        if kind == "a function":
+            assert row.accuracy == pytest.approx((outputs.argmax(1) == targets)[counted].double().mean().item())
+    assert len(layered.result.rows) == 16 if search == "exact" else layered.result.rows
+    if options:
+        chosen = layered.with_populations(PerLayerConfiguration.parse(layered.result.networks[0].best))
+        expected = right(outputs_under(network, chosen, test), targets.flip(0)).item()
+        assert layered.result.networks[0].test_loss == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", WEIGHTED)
+def test_held_out_losses_of_a_per_layer_search_are_weighted(kind):
+    """Each fold has the outputs of the configuration that was chosen on the other one."""
+    score, targets = WEIGHTED[kind]
+    right = RIGHT.get(kind, score)
+    network, batches = make_deep_network(), batches_of(targets)
+    layered = bln_search.search_layers(network, batches, batches, score=score)
+    folds = torch.arange(len(batches)).repeat_interleave(4) % 2
+    by_code = {}
+    for row in layered.result.rows:
+        choice = layered.with_populations(PerLayerConfiguration.parse(row.configuration))
+        by_code[row.configuration] = outputs_under(network, choice, batches)
+    mixed = torch.empty(len(targets), 3, dtype=torch.float64)
+    for fold in (0, 1):
+        others = folds != fold
+        best = min(by_code, key=lambda code: right(by_code[code][others], targets[others]).item())
+        assert layered.result.networks[0].chosen[fold] == best
+        mixed[~others] = by_code[best][~others]
+    assert layered.result.networks[0].loss == pytest.approx(right(mixed, targets).item(), rel=1e-9)
+
+
+def test_a_per_layer_search_without_a_counted_target_outside_of_a_fold_is_an_error():
+    targets = make_classes()
+    targets[torch.arange(24) // 4 % 2 == 0] = -100
+    with pytest.raises(DataError, match="outside of one fold"):
+        bln_search.search_layers(
+            make_deep_network(), batches_of(targets), batches_of(targets), score=nn.CrossEntropyLoss()
+        )
+
+
+@pytest.mark.parametrize("kind", WEIGHTED)
+def test_several_networks_and_conditions_have_the_means_of_torch(kind):
+    score, targets = WEIGHTED[kind]
+    right = RIGHT.get(kind, score)
+    networks = [make_deep_network(seed) for seed in range(3)]
+    conditions = {"clean": batches_of(targets), "large": [(3 * x, y) for x, y in batches_of(targets)]}
+    tables = bln_search.evaluate_configurations(networks, conditions["clean"], conditions, score=score)
+    for name, batches in conditions.items():
+        for row in tables[name]:
+            losses = [
+                right(outputs_under(network, row.of_network(position), batches), targets).item()
+                for position, network in enumerate(networks)
+            ]
+            assert row.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(np.mean(losses), rel=1e-9)
+    ignored = int(((targets < 0) | (targets == 255)).sum())
+    assert {value.left_out for value in tables["clean"].of_network(0).outcomes.values()} == {ignored}
+
+
+@pytest.mark.parametrize("kind", ["class weights", "ignored targets", "a function"])
+def test_fine_tuning_minimizes_the_loss_of_torch(kind):
+    score, targets = WEIGHTED[kind]
+    right = RIGHT.get(kind, score)
+    batches = batches_of(targets, size=8)
+    network = make_deep_network()
+    tuned, result = bln_search.fine_tune(
+        network, "FF--", batches, batches, learning_rate=0.05, epochs=2, optimizer=torch.optim.SGD, score=score
+    )
+    expected = bln_search.apply_configuration(copy.deepcopy(network), result.before["FF--"])
+    expected.train()
+    for layer in (expected[1], expected[4]):
+        layer.train()
+    optimizer = torch.optim.SGD(expected.parameters(), lr=0.05)
+    for _ in range(2):
+        for x, y in batches:
+            optimizer.zero_grad()
+            right(expected(x), y).backward()
+            optimizer.step()
+    for parameter, other in zip(tuned.parameters(), expected.parameters(), strict=True):
+        torch.testing.assert_close(parameter, other, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("ignored", [0, 1, 7])
+def test_the_number_of_left_out_examples_is_printed(ignored):
+    targets = make_classes()
+    targets[:ignored] = -100
+    _, _, ranked = table_and_right_mean(nn.CrossEntropyLoss(), targets, nn.CrossEntropyLoss())
+    assert ranked.left_out_by_split == {Split.VALIDATION: ignored}
+    lines = [line for line in str(ranked).splitlines() if "left out" in line]
+    assert [line.split()[0] for line in lines] == ([str(ignored)] if ignored else [])
+    batches = batches_of(targets)
+    tables = bln_search.evaluate_configurations(
+        make_deep_network(), batches, {"a": batches, "b": batches}, score=nn.CrossEntropyLoss()
+    )
+    assert sum("left out" in line for line in str(tables).splitlines()) == (2 if ignored else 0)
+    layered = bln_search.search_layers(make_deep_network(), batches, batches, score=nn.CrossEntropyLoss())
+    assert (layered.result.examples, layered.result.left_out) == (24 - ignored, ignored)
+
+
+class Counter:
+    """A streaming metric: the number of examples."""
+
+    def reset(self):
+        self.examples = 0
+
+    def update(self, outputs, targets):
+        self.examples += len(targets)
+
+    def compute(self):
+        return self.examples
+
+
+@pytest.mark.parametrize("one_pass", [True, False])
+@pytest.mark.parametrize("size", [4, 24])
+def test_metrics_get_the_examples_that_count(one_pass, size):
+    targets = with_ignored()
+    counted = targets >= 0
+    network, batches = make_deep_network(), batches_of(targets, size)
+    metrics = {"accuracy_of_metric": lambda o, t: (o.argmax(1) == t).double().mean(), "examples": Counter()}
+    ranked = bln_search.evaluate_configurations(
+        network, batches, batches, score=nn.CrossEntropyLoss(), metrics=metrics, one_pass=one_pass
+    )
+    for row in ranked:
+        outputs = outputs_under(network, row, batches)
+        values = row.metrics[Split.VALIDATION]
+        right = (outputs.argmax(1) == targets)[counted].double().mean().item()
+        assert values["accuracy_of_metric"] == pytest.approx(right)
+        assert values["examples"] == int(counted.sum())
