@@ -116,6 +116,12 @@ class NetworkEvaluator:
                 metric_values=measured.metric_values,
                 higher_is_better={name: metric.higher_is_better for name, metric in settings.metrics.items()},
                 measured_with=measured_with,
+                target_order=condition.validation.targets_of_first_reading,
+                examples_by_loader={
+                    loader.name: loader.num_examples
+                    for loader in [*self._data.populations.values(), condition.validation, condition.test]
+                    if loader is not None and loader.num_examples is not None
+                },
             )
         return tables
 
@@ -132,6 +138,9 @@ class NetworkEvaluator:
         pairs = self._adapter.iter_input_target_pairs(loader, settings.scoring)
         if split is Split.VALIDATION and settings.scoring is cross_entropy_and_correctness:
             pairs = measured.classes.iter_batches_and_count_targets(pairs)
+        targets = ExampleOrder()
+        if split is Split.VALIDATION and len(self._data.conditions) > 1:  # conditions are compared example by example
+            pairs = targets.record_targets(pairs)
         order = ExampleOrder()
         if self._data.networks > 1:  # each network reads the loader, which may yield its examples in another order
             pairs = order.record_examples(pairs)
@@ -161,20 +170,15 @@ class NetworkEvaluator:
                 )
             if not last_score_had_correctness(settings.scoring):
                 evaluations = [replace(evaluation, accuracy=None) for evaluation in evaluations]
-            note = self._adapter.not_finite_note
-            if note is not None:
-                evaluations = [
-                    replace(evaluation, reason=f"{evaluation.reason}; {note}")
-                    if evaluation.state is EvaluationState.DIVERGED
-                    else evaluation
-                    for evaluation in evaluations
-                ]
+            evaluations = _add_note_to_diverged_evaluations(evaluations, self._adapter.not_finite_note)
             of_split.extend(evaluations)
             measured.metric_values.update(recorder.compute_metrics_of_measured_rows(evaluations))
         if self._data.networks > 1:
             if loader.examples_of_first_reading is None:
                 loader.examples_of_first_reading = order.fingerprints
             of_split = reorder_evaluations(of_split, order.fingerprints, loader.examples_of_first_reading, loader.name)
+        if targets.has_examples and loader.targets_of_first_reading is None:  # outcomes have the order of this reading
+            loader.targets_of_first_reading = targets.fingerprints
         measured.evaluations.extend(of_split)
 
 
@@ -185,6 +189,18 @@ class _ConditionMeasurements:
     evaluations: list[Evaluation]
     metric_values: dict[EvaluationKey, dict[str, float]]
     classes: ClassCounter
+
+
+def _add_note_to_diverged_evaluations(evaluations: list[Evaluation], note: str | None) -> list[Evaluation]:
+    """The evaluations; the reasons of diverged ones name the inputs that are not finite. note: None without these."""
+    if note is None:
+        return evaluations
+    return [
+        replace(evaluation, reason=f"{evaluation.reason}; {note}")
+        if evaluation.state is EvaluationState.DIVERGED
+        else evaluation
+        for evaluation in evaluations
+    ]
 
 
 def _populations_by_estimate(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 
+import numpy as np
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -125,6 +126,10 @@ def _network_table_from_json(
         score=_score_from_json(content),
         metric_values=dict(map(_metric_values_from_json, content["metrics"])),
         higher_is_better=content["higher_is_better"],
+        target_order=None
+        if content.get("target_order") is None  # missing in files of earlier versions
+        else store.get_by_name(content["target_order"]).numpy().view(np.uint64),
+        examples_by_loader=content.get("examples_by_loader", {}),
     )
 
 

@@ -65,6 +65,8 @@ def rank_means_over_networks(
             replace(table, fingerprints=fingerprints, network=position) for position, table in enumerate(tables)
         ),
         fingerprints=fingerprints,
+        target_order=tables[0].target_order,
+        examples_by_loader=tables[0].examples_by_loader,
     )
 
 

@@ -194,7 +194,7 @@ class PerLayerResult(StoredAnalysisModel):
         marginal: Whether effects are averages over all configurations.
         difference: None where networks were evaluated on different examples.
         pending_seeds: Seeds whose networks are not searched yet.
-        left_out: Number of validation examples without a counted target, which are left out.
+        uncounted: Number of validation examples without a counted target, which are left out.
     """
 
     loss: LossDescription = CROSS_ENTROPY
@@ -216,7 +216,7 @@ class PerLayerResult(StoredAnalysisModel):
     marginal: bool
     difference: HeldOutDifferenceToUniform | None
     pending_seeds: tuple[int, ...] = Field(default=(), validation_alias="unfinished")
-    left_out: int = 0
+    uncounted: int = 0
 
     @property
     def searched_layers(self) -> tuple[str, ...]:

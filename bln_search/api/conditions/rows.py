@@ -15,7 +15,11 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.condition_comparison import RowComparisonOverConditions, compare_rows_over_conditions
+from bln_search.ranking.paired.condition_comparison import (
+    RowComparisonOverConditions,
+    compare_rows_over_conditions,
+    join_conditions_by_target,
+)
 from bln_search.ranking.selection.condition_criteria import Criterion, compute_criterion_values
 
 Tables = Mapping[str, RankedConfigurations]
@@ -72,12 +76,15 @@ class RowsOverConditions:
         return None if tables is None else compare_rows_over_conditions(tables)
 
     def find_outcome_tables_per_condition(self, keys: Sequence[RowKey]) -> list[OutcomeTable] | None:
-        """Outcomes of rows in each condition; None for fewer than two rows or examples."""
+        """Outcomes of rows in each condition, joined where targets identify the examples.
+
+        None for fewer than two rows or examples.
+        """
         if len(keys) < 2:
             return None
         tables = [table.find_outcome_table_of_rows(keys) for table in self.tables.values()]
         complete = [table for table in tables if table is not None]
-        return complete if len(complete) == len(tables) else None
+        return join_conditions_by_target(complete) if len(complete) == len(tables) else None
 
 
 def rank_rows_over_conditions(tables: Tables) -> RowsOverConditions:

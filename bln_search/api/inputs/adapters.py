@@ -95,7 +95,7 @@ class BatchAdapter:
         if loader.sample_batch is None:
             self._check_slots(first, loader.name)
             self._try_network_on_population_inputs(first, loader.name)
-        return chain([first], self._iter_checked_for_finite_values(batches, names))
+        return chain([first], self._iter_checked_for_finite_values(batches, names, loader, len(first)))
 
     def iter_input_target_pairs(self, loader: RoleLoader, score: Score) -> Iterator[MiniBatch]:
         """Copies of a loader's mini-batches. The first one is read and checked now.
@@ -114,7 +114,7 @@ class BatchAdapter:
         self._note_values_that_are_not_finite(first[0], name)
         if loader.sample_batch is None:
             self._try_network_and_score(*first, loader.name, score)
-        return chain([first], self._iter_checked_pairs(batches, names, loader.name, score))
+        return chain([first], self._iter_checked_pairs(batches, names, loader, score, len(first[1])))
 
     def _start_reading(self, loader: RoleLoader) -> tuple[Iterator[str], Iterator[Any]]:
         """The names of a loader's mini-batches, for messages, and the mini-batches."""
@@ -123,23 +123,31 @@ class BatchAdapter:
         return (f"mini-batch {number} (counted from 0) of {loader.name}" for number in count()), iter(loader)
 
     def _iter_checked_pairs(
-        self, batches: Iterator[Any], names: Iterator[str], loader: str, score: Score
+        self, batches: Iterator[Any], names: Iterator[str], loader: RoleLoader, score: Score, examples: int
     ) -> Iterator[MiniBatch]:
+        """Yield further mini-batches. examples: the number of those of the first one."""
         for batch, name in zip(batches, names, strict=False):
             inputs, targets = self._copy_inputs_and_targets(batch, name)
-            check_targets_fit_score(score, targets, loader, classes=self._classes)
+            check_targets_fit_score(score, targets, loader.name, classes=self._classes)
             self._note_values_that_are_not_finite(inputs, name)
             self._latest.append(name, inputs)
             self.progress.advance()
+            examples += len(targets)
             yield inputs, targets
+        loader.record_reading(examples)
 
-    def _iter_checked_for_finite_values(self, batches: Iterator[Any], names: Iterator[str]) -> Iterator[Inputs]:
+    def _iter_checked_for_finite_values(
+        self, batches: Iterator[Any], names: Iterator[str], loader: RoleLoader, examples: int
+    ) -> Iterator[Inputs]:
+        """Yield the inputs of further mini-batches. examples: the number of those of the first one."""
         for batch, name in zip(batches, names, strict=False):
             inputs = self._copy_inputs_of_batch(batch, name)
             self._check_finite_inputs_or_outputs(inputs, name)
             self._latest.append(name, inputs)
             self.progress.advance()
+            examples += len(inputs)
             yield inputs
+        loader.record_reading(examples)
 
     @contextmanager
     def explained_failures(self, loader: str, batches: Iterable[tuple[str, Inputs]] | None = None) -> Iterator[None]:

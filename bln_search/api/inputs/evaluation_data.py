@@ -45,7 +45,7 @@ class EvaluationData:
             (name, loader) for condition in conditions for _, loader, name in condition.iter_splits_with_loaders()
         ]
         check_iterators_read_once([*named, *splits], networks=networks)
-        return EvaluationData(
+        data = EvaluationData(
             {
                 name: RoleLoader(loader, population_argument_name(name, populations))
                 for name, loader in populations.items()
@@ -53,6 +53,9 @@ class EvaluationData:
             tuple(condition.map_loaders(RoleLoader) for condition in conditions),
             networks,
         )
+        for loader in [*data.populations.values(), *data.loaders_of_all_splits]:
+            loader.compares_readings = networks > 1
+        return data
 
     @property
     def loaders_of_all_splits(self) -> list[RoleLoader]:

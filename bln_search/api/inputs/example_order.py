@@ -32,6 +32,17 @@ class ExampleOrder:
             self._parts.append(fingerprint_examples(inputs, targets))
             yield inputs, targets
 
+    def record_targets(self, batches: Iterator[MiniBatch]) -> Iterator[MiniBatch]:
+        """Yield the mini-batches and record the targets of their examples."""
+        for inputs, targets in batches:
+            self._parts.append(fingerprint_examples(targets, targets))
+            yield inputs, targets
+
+    @property
+    def has_examples(self) -> bool:
+        """Whether a mini-batch was recorded."""
+        return bool(self._parts)
+
     @property
     def fingerprints(self) -> Fingerprints:
         """Of all examples of the reading."""

@@ -29,6 +29,9 @@ class RoleLoader:
         sample_batch: One of its mini-batches, for checks before any pass; None where reading one could change what is
             read later, as of a stream.
         examples_of_first_reading: Fingerprints of the examples in the order of the first of several readings.
+        targets_of_first_reading: Fingerprints of their targets in the same order.
+        num_examples: Number of examples of the first complete reading; None before it.
+        compares_readings: Whether every reading must have this number of examples.
 
     Raises:
         DataError: It is no loader, or one of known length 0.
@@ -39,7 +42,24 @@ class RoleLoader:
         check_is_loader(loader, name)
         self.sample_batch = read_sample_batch(loader)
         self.examples_of_first_reading: NDArray[np.uint64] | None = None
+        self.targets_of_first_reading: NDArray[np.uint64] | None = None
+        self.num_examples: int | None = None
+        self.compares_readings = False
         self._was_read = False
+
+    def record_reading(self, examples: int) -> None:
+        """Note the number of examples of a complete reading.
+
+        Raises:
+            DataError: It differs from that of the first reading, and readings are compared.
+        """
+        if self.num_examples is None:
+            self.num_examples = examples
+        elif self.compares_readings and examples != self.num_examples:
+            raise DataError(
+                f"{self.name} yields {self.num_examples} examples for one network and {examples} for another: networks "
+                "are compared on the same examples; give a loader that yields all of them in every iteration, or a list"
+            )
 
     def count_batches(self) -> int | None:
         """The number of mini-batches; None where it is unknown."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Self, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.inputs.metrics import MetricValues, metric_values_of_row_by_split
@@ -49,6 +50,9 @@ class RankedRows:
         network: Position of this network among several; None for one network, and for the table of all.
         measured_with: Fingerprint of the network with which the population values were measured; None for several
             networks, and for files of earlier versions.
+        target_order: Fingerprints of the targets of the split that ranks, in the order of the outcomes; None for one
+            condition, and for files of earlier versions.
+        examples_by_loader: The number of examples of each loader, by the name of its argument.
     """
 
     board: Leaderboard
@@ -65,6 +69,8 @@ class RankedRows:
     fingerprints: tuple[str, ...] = ()
     network: int | None = None
     measured_with: NetworkFingerprint | None = None
+    target_order: NDArray[np.uint64] | None = None
+    examples_by_loader: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
     def _distinct_rows(self) -> DistinctRowsOfBoard:
@@ -134,7 +140,16 @@ class RankedRows:
         losses = np.stack([np.stack([outcome.losses[part] for outcome in rows]) for rows in outcomes])
         correct = np.stack([np.stack([outcome.correct[part] for outcome in rows]) for rows in outcomes])
         sampled_from = None if sample is None else examples
-        return OutcomeTable(losses.astype(np.float32), correct, self.has_accuracy, sampled_from)
+        targets = self._find_targets_of_counted_examples(evaluations[0])
+        targets = None if targets is None else targets[part]
+        return OutcomeTable(losses.astype(np.float32), correct, self.has_accuracy, sampled_from, targets)
+
+    def _find_targets_of_counted_examples(self, key: EvaluationKey) -> NDArray[np.uint64] | None:
+        """Fingerprints of the targets of the examples that count in an evaluation; None where they are unknown."""
+        weights = self.per_network_tables[0].outcomes[key].weights
+        if self.target_order is None or weights is None:
+            return self.target_order
+        return self.target_order[weights > 0]
 
     def by_metric(self, name: str) -> list[RankedConfiguration]:
         """The rows from the best to the worst value of a metric on the split that ranks.

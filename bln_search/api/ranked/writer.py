@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors.torch import save
 
 from bln_search.api.fingerprint import NetworkFingerprint
@@ -66,6 +67,10 @@ class WritableTable(Protocol):
     def network(self) -> int | None: ...  # noqa: D102
     @property
     def measured_with(self) -> NetworkFingerprint | None: ...  # noqa: D102
+    @property
+    def target_order(self) -> NDArray[np.uint64] | None: ...  # noqa: D102
+    @property
+    def examples_by_loader(self) -> Mapping[str, int]: ...  # noqa: D102
 
 
 def write_ranked_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: str | PathLike[str]) -> Path:
@@ -128,6 +133,10 @@ def _table_to_json(table: WritableTable, store: NumberedTensors) -> Json:
         "score": {"name": table.score.name, "unit": table.score.unit},
         "metrics": [_metric_values_to_json(key, values) for key, values in table.metric_values.items()],
         "higher_is_better": dict(table.higher_is_better),
+        "target_order": None
+        if table.target_order is None
+        else store.add(torch.from_numpy(table.target_order.view(np.int64))),
+        "examples_by_loader": dict(table.examples_by_loader),
     }
 
 

@@ -10,7 +10,11 @@ from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.ranking.paired.crossed_anova import ContrastEstimates, crossed_anova_differences
-from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero, is_clustered_by_example_index
+from bln_search.ranking.paired.sum_of_means import (
+    ExampleRelation,
+    compare_sums_of_means_with_zero,
+    relate_examples,
+)
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
 from bln_search.ranking.statistics.letter_display import compact_letter_display
@@ -33,7 +37,7 @@ class RowComparisonOverConditions:
         by_condition: Differences in each condition.
         by_condition_adjusted: Their p values after correction, (P,) each.
         letters: Compact letter display of the mean over conditions; None for too many groups.
-        clustered: Whether examples of equal index are clusters.
+        relation: How the examples of the conditions depend on each other.
     """
 
     pairs: tuple[NDArray[np.intp], NDArray[np.intp]]
@@ -42,7 +46,7 @@ class RowComparisonOverConditions:
     by_condition: tuple[ContrastEstimates, ...]
     by_condition_adjusted: tuple[Floats, ...]
     letters: list[str] | None
-    clustered: bool
+    relation: ExampleRelation
 
     def pair_index(self, row: int, other_row: int) -> int:
         """Position of a pair of rows."""
@@ -61,8 +65,9 @@ def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> RowCompariso
         DataError: The tables have different rows or seeds.
     """
     check_equal_numbers_of_seeds_and_rows(tables)
+    relation = relate_examples_of_conditions(tables)
     by_condition = tuple(crossed_anova_differences(table, "loss") for table in tables)
-    mean = by_condition[0] if len(tables) == 1 else _differences_of_condition_means(tables)
+    mean = by_condition[0] if len(tables) == 1 else _differences_of_condition_means(tables, relation)
     families = by_condition if len(tables) == 1 else (mean, *by_condition)
     adjusted = np.split(
         np.asarray(adjust_p_values_by_holm(np.concatenate([part.p for part in families]).tolist())), len(families)
@@ -76,8 +81,30 @@ def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> RowCompariso
         by_condition=by_condition,
         by_condition_adjusted=tuple(adjusted[-len(tables) :]),
         letters=compact_letter_display(tables[0].num_rows, different),
-        clustered=is_clustered_by_example_index([table.num_examples for table in tables]),
+        relation=relation,
     )
+
+
+def join_conditions_by_target(tables: Sequence[OutcomeTable]) -> list[OutcomeTable]:
+    """Bring the examples of all conditions into the order of the first one, where their targets identify them.
+
+    Tables with unknown, other or repeated targets are unchanged.
+    """
+    first = tables[0].targets
+    if first is None or len(np.unique(first)) < len(first):
+        return list(tables)
+    place_in_first = np.argsort(np.argsort(first))
+    return [
+        table.take_examples(np.argsort(table.targets)[place_in_first])
+        if table.targets is not None and np.array_equal(np.sort(table.targets), np.sort(first))
+        else table
+        for table in tables
+    ]
+
+
+def relate_examples_of_conditions(tables: Sequence[OutcomeTable]) -> ExampleRelation:
+    """Return how the examples of several conditions depend on each other."""
+    return relate_examples([table.num_examples for table in tables], [table.targets for table in tables])
 
 
 def check_equal_numbers_of_seeds_and_rows(tables: Sequence[OutcomeTable]) -> None:
@@ -87,7 +114,7 @@ def check_equal_numbers_of_seeds_and_rows(tables: Sequence[OutcomeTable]) -> Non
         raise DataError(f"conditions are compared over the same seeds and rows; they have (seeds, rows) {shapes}")
 
 
-def _differences_of_condition_means(tables: Sequence[OutcomeTable]) -> ContrastEstimates:
+def _differences_of_condition_means(tables: Sequence[OutcomeTable], relation: ExampleRelation) -> ContrastEstimates:
     """Differences of the means over conditions, of all pairs."""
     first, second = tables[0].row_pairs
     count = len(tables)
@@ -101,7 +128,8 @@ def _differences_of_condition_means(tables: Sequence[OutcomeTable]) -> ContrastE
                 )
                 / count
                 for table in tables
-            ]
+            ],
+            relation,
         )
         for start in range(0, len(first), step)
     ]

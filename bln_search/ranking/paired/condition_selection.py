@@ -26,7 +26,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.ranking.paired.condition_comparison import check_equal_numbers_of_seeds_and_rows
+from bln_search.ranking.paired.condition_comparison import (
+    check_equal_numbers_of_seeds_and_rows,
+    relate_examples_of_conditions,
+)
 from bln_search.ranking.paired.crossed_anova import ContrastEstimates
 from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
 from bln_search.ranking.paired.table import Floats, OutcomeTable
@@ -118,7 +121,8 @@ def _excess_over_best_row(
     rows = np.arange(len(losses))
     if criterion is Criterion.MEAN:
         return compare_sums_of_means_with_zero(
-            [(_losses_of_rows(table, rows) - _losses_of_rows(table, [best])) / len(tables) for table in tables]
+            [(_losses_of_rows(table, rows) - _losses_of_rows(table, [best])) / len(tables) for table in tables],
+            relate_examples_of_conditions(tables),
         )
     deciding = deciding_condition_by_row(losses, criterion)
     above = _CriterionLosses(tables, losses, criterion)
@@ -135,7 +139,8 @@ def _improvement_p_values(tables: Sequence[OutcomeTable], losses: Floats, criter
     rows = np.arange(len(losses))
     if criterion is Criterion.MEAN:
         gains = compare_sums_of_means_with_zero(
-            [(_losses_of_rows(table, [current]) - _losses_of_rows(table, rows)) / len(tables) for table in tables]
+            [(_losses_of_rows(table, [current]) - _losses_of_rows(table, rows)) / len(tables) for table in tables],
+            relate_examples_of_conditions(tables),
         )
         p = np.where(gains.mean > 0, gains.p, 1.0)
     else:
@@ -184,7 +189,8 @@ class _CriterionLosses:
         )
         count = max(len(rows), len(other_rows))
         return compare_sums_of_means_with_zero(
-            [_repeat_for_contrasts(losses, count), _repeat_for_contrasts(-other_losses, count)]
+            [_repeat_for_contrasts(losses, count), _repeat_for_contrasts(-other_losses, count)],
+            relate_examples_of_conditions([self._tables[condition], self._tables[other_condition]]),
         )
 
     def _regret_or_loss_values(self, rows: NDArray[np.intp], condition: int) -> Floats:

@@ -102,7 +102,7 @@ def combine_layer_searches_of_networks(
         estimate=estimate,
         batch_size=batch_size,
         examples=len(records[-1].confirmed.losses) - records[-1].confirmed.left_out,
-        left_out=records[-1].confirmed.left_out,
+        uncounted=records[-1].confirmed.left_out,
         folds=spec.folds,
         size=str(space.num_configurations),
         layers=space.layers,

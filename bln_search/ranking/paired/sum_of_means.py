@@ -1,15 +1,17 @@
 """Test of a sum of means over several sets of examples: the mean over validation conditions, a difference between two.
 
 Each set i has values x_isn of seed s and example n, modelled as in `crossed_anova`; the sum of the means of all sets is
-compared with 0. Two cases:
+compared with 0. Three cases:
 
 - *Clusters.* If all sets have the same number of examples, examples of equal index are added before the test, because
   they may be the same images under several corruptions. The variance then contains every covariance between sets. If
   examples of equal index are independent, the estimate is as unbiased, and has fewer degrees of freedom than it could
   have: the test is slightly conservative.
-- *Strata.* Otherwise examples of different sets are assumed to be independent, and the variance of the sum is the sum
-  of the variances. Each keeps the quantile of its own degrees of freedom (Banerjee 1960), which is conservative. Sets
-  of different sizes that share images are dependent, and their test is not valid.
+- *Unknown.* If the targets at equal index differ, sets may have the same images in other orders, or other images. The
+  standard errors of the means are added, which bounds the standard error of their sum under any dependence.
+- *Strata.* If the sizes differ, examples of different sets are assumed to be independent, and the variance of the sum
+  is the sum of the variances. Each keeps the quantile of its own degrees of freedom (Banerjee 1960), which is
+  conservative. Sets of different sizes that share images are dependent, and their test is not valid.
 
 Seeds are the same in all sets, so their variance is that of the sum of the means of each seed.
 """
@@ -17,35 +19,66 @@ Seeds are the same in all sets, so their variance is that of the sum of the mean
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import Enum
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bln_search.ranking.paired.crossed_anova import ContrastEstimates, intervals_and_p_values_of_means
 from bln_search.ranking.paired.table import Floats
 
 
-def is_clustered_by_example_index(sizes: Sequence[int]) -> bool:
-    """Whether sets with these numbers of examples are analyzed as clusters of examples of equal index."""
-    return len(set(sizes)) == 1
+class ExampleRelation(Enum):
+    """How the examples of several sets depend on each other."""
+
+    CLUSTERS = "examples of equal index may be the same"
+    UNKNOWN = "any examples may be the same"
+    STRATA = "all examples are independent"
 
 
-def compare_sums_of_means_with_zero(sets: Sequence[Floats]) -> ContrastEstimates:
+TargetOrder = NDArray[np.uint64]
+"""Fingerprints of the targets of examples in their order, (n,)."""
+
+
+def relate_examples(sizes: Sequence[int], targets: Sequence[TargetOrder | None] = ()) -> ExampleRelation:
+    """Return how the examples of several sets depend on each other.
+
+    Args:
+        sizes: Numbers of examples.
+        targets: Targets of each set; None or empty where they are unknown, and the order is taken to be the same.
+    """
+    if len(set(sizes)) != 1:
+        return ExampleRelation.STRATA
+    known = [order for order in targets if order is not None]
+    is_same_order = len(known) < len(sizes) or all(np.array_equal(order, known[0]) for order in known)
+    return ExampleRelation.CLUSTERS if is_same_order else ExampleRelation.UNKNOWN
+
+
+def compare_sums_of_means_with_zero(
+    sets: Sequence[Floats], relation: ExampleRelation | None = None
+) -> ContrastEstimates:
     """Compare sums of means with 0.
 
     Args:
         sets: Values of each set of examples, (S seeds, P contrasts, N_i examples); at least two examples each.
+        relation: How the examples of the sets depend on each other; None to decide by their numbers.
 
     Returns:
         Sum of the means over all sets, half-width of its 95 % interval, and two-sided p value; (P,) each.
     """
     strata = [np.asarray(values, np.float64) for values in sets]
-    if is_clustered_by_example_index([values.shape[2] for values in strata]):
+    relation = relation or relate_examples([values.shape[2] for values in strata])
+    if relation is ExampleRelation.CLUSTERS:
         strata = [np.sum(strata, axis=0)]
     seeds = strata[0].shape[0]
     of_seed = np.sum([values.mean(axis=2) for values in strata], axis=0)
     mean: Floats = of_seed.mean(axis=0)
     parts = [] if seeds == 1 else [(of_seed.var(axis=0, ddof=1) / seeds, seeds - 1)]
-    parts += [(example_variance_component_of_mean(values), values.shape[2] - 1) for values in strata]
+    of_examples = [(example_variance_component_of_mean(values), values.shape[2] - 1) for values in strata]
+    if relation is ExampleRelation.UNKNOWN:
+        bound: Floats = np.sum([np.sqrt(variance) for variance, _ in of_examples], axis=0) ** 2
+        of_examples = [(bound, min(freedom for _, freedom in of_examples))]
+    parts += of_examples
     return intervals_and_p_values_of_means(mean, parts, 1)
 
 

@@ -23,12 +23,14 @@ class OutcomeTable:
         correct: Whether the prediction is correct, same shape; False everywhere for a score without correctness.
         has_correctness: Whether the score says if a prediction is correct.
         sampled_from: Number of examples from which these were drawn at random; None where these are all.
+        targets: Fingerprints of the targets of the examples, (N,); None where they are unknown.
     """
 
     losses: NDArray[np.float32]
     correct: NDArray[np.bool_]
     has_correctness: bool = True
     sampled_from: int | None = None
+    targets: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
         """Raise DataError for outcomes that cannot be compared."""
@@ -68,6 +70,11 @@ class OutcomeTable:
     def metric_values(self, metric: str) -> NDArray[np.float32]:
         """Values of `loss` or `accuracy`, (S, K, N)."""
         return self.losses if metric == "loss" else self.correct.astype(np.float32)
+
+    def take_examples(self, indices: NDArray[np.intp]) -> OutcomeTable:
+        """The outcomes of these examples in this order."""
+        targets = None if self.targets is None else self.targets[indices]
+        return replace(self, losses=self.losses[:, :, indices], correct=self.correct[:, :, indices], targets=targets)
 
     def restrict_to_rows(self, rows: Sequence[int]) -> OutcomeTable:
         """The outcomes of these rows."""

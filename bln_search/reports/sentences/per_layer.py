@@ -187,14 +187,14 @@ def _search_extent_text(result: PerLayerResult) -> str:
     return (
         f"{_choices_scope_text(result)}: {format_count_from_digits(result.size)} "
         f"configurations{_evaluated_count_text(result)}. "
-        f"{result.examples:,} validation examples{_left_out_text(result.left_out)} in mini-batches of "
+        f"{result.examples:,} validation examples{_uncounted_text(result.uncounted)} in mini-batches of "
         f"{result.batch_size}, population "
         f"{result.estimate or 'not read'}; {result.folds}-fold cross-validation."
     )
 
 
-def _left_out_text(left_out: int) -> str:
-    return f" (and {left_out:,} without a counted target)" if left_out else ""
+def _uncounted_text(uncounted: int) -> str:
+    return f" (and {uncounted:,} without a counted target)" if uncounted else ""
 
 
 def _choices_scope_text(result: PerLayerResult) -> str:

@@ -15,6 +15,7 @@ from torch import nn
 
 import bln_search
 from bln_search.core.enums import Split
+from bln_search.ranking.paired.sum_of_means import ExampleRelation
 from bln_search.ranking.selection.condition_criteria import Criterion
 from tests.api.shifted_data import conditions, make_data, trained
 
@@ -255,7 +256,7 @@ def test_rows_without_a_value_in_a_condition_are_listed_last():
 def test_conditions_may_have_different_numbers_of_examples():
     loaders = {"clean": make_data(120), "large": make_data(80, scale=2.0, shift=1.0)}
     result = bln_search.evaluate_configurations(trained(), TRAIN, loaders, batch_sizes=[4, 20])
-    assert not result.rows_over_conditions.comparison_of_first_rows.clustered
+    assert result.rows_over_conditions.comparison_of_first_rows.relation is ExampleRelation.STRATA
     assert result.recommended_for(over="worst").row.rank
     assert "group" in result.to_records()[0]
 

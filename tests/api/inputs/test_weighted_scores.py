@@ -315,7 +315,7 @@ def test_the_number_of_left_out_examples_is_printed(ignored):
     )
     assert sum("left out" in line for line in str(tables).splitlines()) == (2 if ignored else 0)
     layered = bln_search.search_layers(make_deep_network(), batches, batches, score=nn.CrossEntropyLoss())
-    assert (layered.result.examples, layered.result.left_out) == (24 - ignored, ignored)
+    assert (layered.result.examples, layered.result.uncounted) == (24 - ignored, ignored)
 
 
 class Counter:

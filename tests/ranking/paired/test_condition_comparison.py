@@ -9,6 +9,7 @@ from statsmodels.stats.multitest import multipletests
 
 from bln_search.core.errors import DataError
 from bln_search.ranking.paired.condition_comparison import compare_rows_over_conditions
+from bln_search.ranking.paired.sum_of_means import ExampleRelation
 from tests.ranking.conditions import draw_conditions
 from tests.ranking.tables import band
 
@@ -24,7 +25,7 @@ def test_one_family_covers_all_pairs_and_conditions(sizes):
     found = np.concatenate([comparison.mean_adjusted, *comparison.by_condition_adjusted])
     assert len(found) == 6 * 3
     np.testing.assert_allclose(found, expected)
-    assert comparison.clustered == (len(set(sizes)) == 1)
+    assert comparison.relation is (ExampleRelation.CLUSTERS if len(set(sizes)) == 1 else ExampleRelation.STRATA)
 
 
 def test_differences_are_students_tests_over_examples():

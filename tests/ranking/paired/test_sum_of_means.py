@@ -9,7 +9,11 @@ import pytest
 from scipy import optimize, stats
 
 from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
-from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
+from bln_search.ranking.paired.sum_of_means import (
+    ExampleRelation,
+    compare_sums_of_means_with_zero,
+    relate_examples,
+)
 from tests.ranking.tables import band, draw
 
 ALPHA = 0.05
@@ -99,3 +103,33 @@ def test_no_more_false_positives_than_the_level(sizes, shared, seeds, repetition
         ]
         alarms += compare_sums_of_means_with_zero(sets).p[0] < ALPHA
     assert alarms / repetitions <= band(ALPHA, repetitions)[1]
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_no_more_false_positives_where_the_same_examples_come_in_other_orders(seeds, repetitions):
+    """Taken for examples of equal index they give too many; the sum of the standard errors bounds any dependence."""
+    rng = np.random.default_rng(seeds)
+    alarms = dict.fromkeys((ExampleRelation.UNKNOWN, ExampleRelation.CLUSTERS), 0)
+    for _ in range(repetitions):
+        of_example = 1.5 * rng.normal(size=(1, 1, 40))
+        sets = [(of_example[:, :, rng.permutation(40)] + 0.2 * rng.normal(size=(seeds, 1, 40))) / 3 for _ in range(3)]
+        for relation in alarms:
+            alarms[relation] += compare_sums_of_means_with_zero(sets, relation).p[0] < ALPHA
+    assert alarms[ExampleRelation.UNKNOWN] / repetitions <= band(ALPHA, repetitions)[1]
+    assert alarms[ExampleRelation.CLUSTERS] / repetitions > 2 * ALPHA
+
+
+@pytest.mark.parametrize(
+    ("sizes", "targets", "relation"),
+    [
+        ((3, 3), (), ExampleRelation.CLUSTERS),
+        ((3, 3), ([1, 1, 2], [1, 1, 2]), ExampleRelation.CLUSTERS),
+        ((3, 3), ([1, 1, 2], None), ExampleRelation.CLUSTERS),
+        ((3, 3), ([1, 1, 2], [1, 2, 1]), ExampleRelation.UNKNOWN),
+        ((3, 3, 3), ([1, 1, 2], [1, 1, 2], [4, 5, 6]), ExampleRelation.UNKNOWN),
+        ((3, 4), ([1, 1, 2], [1, 1, 2, 2]), ExampleRelation.STRATA),
+    ],
+)
+def test_targets_tell_whether_examples_of_equal_index_may_be_the_same(sizes, targets, relation):
+    orders = [None if order is None else np.array(order, np.uint64) for order in targets]
+    assert relate_examples(sizes, orders) is relation
