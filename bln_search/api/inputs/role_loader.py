@@ -57,7 +57,7 @@ class RoleLoader:
             self.num_examples = examples
         elif self.compares_readings and examples != self.num_examples:
             raise DataError(
-                f"{self.name} yields {self.num_examples} examples for one network and {examples} for another: networks "
+                f"{self.name} yields {examples} examples for one network and {self.num_examples} for another: networks "
                 "are compared on the same examples; give a loader that yields all of them in every iteration, or a list"
             )
 
