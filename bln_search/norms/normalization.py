@@ -66,7 +66,7 @@ class Normalization(NormalizationBase):
         Statistics of half-precision inputs are computed in single precision, as in torch's own layers.
         """
         if x.dtype in (torch.float16, torch.bfloat16):
-            return self.forward(x.float()).to(torch.promote_types(x.dtype, self.weight.dtype))
+            return self.forward(x.float()).to(self.output_dtype(x))
         if isinstance(x, RowBatchedTensor):
             accumulators = [accumulator for accumulator in self.accumulators if accumulator.in_evaluation]
             return self._normalize_mini_batches(x, accumulators) if accumulators else normalize_all_rows(self, x)

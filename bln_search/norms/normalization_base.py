@@ -127,6 +127,15 @@ class NormalizationBase(LayerStateBase):
         """Return the shape in which γ and β broadcast against an input of `ndim` dimensions."""
         return self.input_axes(ndim).broadcast_shape(self.num_features)
 
+    def output_dtype(self, x: Tensor) -> torch.dtype:
+        """Return the dtype of the output for a half-precision input: that of the input, as in torch's layers.
+
+        Under autocast it is at least that of the parameters.
+        """
+        if torch.is_autocast_enabled(x.device.type) and self.bias is not None:
+            return torch.promote_types(x.dtype, self.bias.dtype)
+        return x.dtype
+
     def check_input(self, x: Tensor) -> None:
         """Raise ModelError unless the layer can normalize `x` (N, ...)."""
         check_num_features(x, self.input_axes(x.ndim), self.num_features)

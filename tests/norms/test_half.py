@@ -36,6 +36,40 @@ def test_a_converted_layer_equals_torchs_layer(norm, dtype, mode):
     torch.testing.assert_close(outputs.float(), expected.float(), rtol=4 * torch.finfo(dtype).eps, atol=1e-2)
 
 
+KEPT_IN_SINGLE_PRECISION = [
+    nn.BatchNorm1d(8),
+    nn.BatchNorm1d(8, track_running_stats=False),
+    nn.LayerNorm(8),
+    nn.GroupNorm(1, 8),
+]
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("norm", KEPT_IN_SINGLE_PRECISION, ids=str)
+def test_a_layer_kept_in_single_precision_returns_the_dtype_of_its_input(norm, dtype):
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(6, 8), copy.deepcopy(norm), nn.Linear(8, 3)).to(dtype)
+    network[1].float()
+    x = torch.randn(20, 6).to(dtype)
+    loader = [(x, torch.randint(3, (20,)))]
+    for training in (True, False):
+        expected = copy.deepcopy(network).train(training)(x)
+        outputs = convert(copy.deepcopy(network), method="same").train(training)(x)
+        assert outputs.dtype == expected.dtype == dtype
+        torch.testing.assert_close(outputs, expected, rtol=4 * torch.finfo(dtype).eps, atol=1e-2)
+    converted = convert(network.eval(), method="same")
+    loss = nn.functional.cross_entropy(converted(x).float(), loader[0][1]).item()
+    as_is = evaluate_configurations(converted, loader, loader).as_is
+    assert as_is.row.metrics["validation"].loss.mean == pytest.approx(loss, rel=0.05)
+
+
+@pytest.mark.parametrize("dtype", HALF)
+@pytest.mark.parametrize("method", ["bln", "bn", "ln", "none"])
+def test_layers_in_single_precision_return_half_precision(method, dtype):
+    layer = make_norm(method, 8, batch_size=6)
+    assert layer(large_inputs(dtype)).dtype == dtype
+
+
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("method", ["bln", "bn", "ln"])
 def test_half_precision_is_single_precision_rounded_once(method, dtype):

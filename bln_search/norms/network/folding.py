@@ -56,10 +56,10 @@ class AffineStep(nn.Module):
         return NeverEqualEpsilon(0.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x·scale + shift, of the shape of `x`."""
+        """Return x·scale + shift, of shape and dtype of `x`."""
         trailing = [1] * (x.ndim - self.scale.ndim)
         scale, shift = (value.view(*value.shape, *trailing) for value in (self.scale, self.shift))
-        return torch.addcmul(shift, x, scale)
+        return torch.addcmul(shift, x, scale).to(x.dtype)
 
 
 class ShiftStep(nn.Module):
@@ -85,9 +85,9 @@ class ShiftStep(nn.Module):
         return NeverEqualEpsilon(0.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return x + β, of the shape of `x`."""
+        """Return x + β, of shape and dtype of `x`."""
         axes = determine_input_axes(x.ndim, self.feature_axis, pools_positions=True)
-        return x + self.shift.view(axes.broadcast_shape(len(self.shift)))
+        return (x + self.shift.view(axes.broadcast_shape(len(self.shift)))).to(x.dtype)
 
 
 def find_folding_obstacle(layer: Normalization) -> str | None:
