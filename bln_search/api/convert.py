@@ -17,6 +17,7 @@ from bln_search.api.analytic_conversion import (
 from bln_search.api.arguments import MethodName, SemanticsName, check_network_is_module
 from bln_search.api.unconverted_layers import (
     UnconvertedLayer,
+    check_not_wrapped_for_distributed_training,
     describe_unconverted_layer,
     format_unconverted_layers,
     has_jit_compiled_module,
@@ -47,9 +48,9 @@ def convert(
 
     Replaced are `nn.BatchNorm1d`, `2d` and `3d`, `nn.SyncBatchNorm` (with statistics of one process), `nn.LayerNorm`,
     `nn.GroupNorm` with one group (LN and BLN over the whole layer), their variants in torchvision and timm, and classes
-    that `register_norm_layer` or a plugin adds. A deep copy preserves the original network. Warns (UserWarning) if the
-    network is trained and `method` is not `same`, if normalization layers are not replaced, and if forward hooks are
-    lost with their layers.
+    that `register_norm_layer` or a plugin adds. A deep copy preserves the original network. Hooks of the layers are
+    kept. Warns (UserWarning) if the network is trained and `method` is not `same`, and if normalization layers are not
+    replaced.
 
     Args:
         network: The network; it is changed in place.
@@ -60,7 +61,8 @@ def convert(
             `none`: each layer becomes y = x + β, for training the same network without normalization.
             Or `same`: BatchNorm becomes BN, LayerNorm and GroupNorm become LN with their γ, β, ε and running
             statistics, so that a trained network computes the same outputs as before. Its configurations, also with its
-            running statistics (`moving`), can then be evaluated.
+            running statistics (`moving`), can then be evaluated. Layers keep their classes, attributes and parameters,
+            and training updates the running statistics as in torch.
         batch_size: The training mini-batch size m of BLN's weights; by default the size of the present mini-batch.
         semantics: `paper` or `reference`.
         strict: Whether a normalization layer that cannot be replaced is an error. If false, it stays as it is, and a
@@ -72,8 +74,8 @@ def convert(
         The network.
 
     Raises:
-        ModelError: There is no network or no layer to replace, the method does not exist, or a layer cannot be replaced
-            (see `strict`). The network is unchanged.
+        ModelError: There is no network or no layer to replace, the method does not exist, the network is wrapped for
+            distributed training, or a layer cannot be replaced (see `strict`). The network is unchanged.
         ValueError: Another argument is invalid. The network is unchanged.
 
     Example:
@@ -81,6 +83,7 @@ def convert(
         model = bln_search.convert(model, batch_size=25)  # train it with mini-batches of 25
     """
     check_network_is_module(network, "convert(network)")
+    check_not_wrapped_for_distributed_training(network)
     semantics = parse_enum(Semantics, semantics, "semantics")
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise ValueError(f"batch_size is a whole number of at least 1, not {batch_size!r}")
@@ -192,9 +195,6 @@ def _warn_of_conversion_side_effects(replaced: Modules, kept: Sequence[Unconvert
             f"normalization layers that are not replaced and stay as they are: {format_unconverted_layers(kept)}",
             stacklevel=3,
         )
-    hooked = [name for name, module in replaced if module._forward_hooks or module._forward_pre_hooks]
-    if hooked:
-        warnings.warn(f"forward hooks of layer {hooked[0]} are lost with it: register them again", stacklevel=3)
     batch_counts = (getattr(module, "num_batches_tracked", None) for _, module in replaced)
     keeps_outputs = method == "same" or (
         is_analytic_method(method) and all(getattr(module, "running_var", None) is not None for _, module in replaced)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
+from bln_search.core.errors import ModelError
 from bln_search.norms import Normalization
 from bln_search.norms.replacement import KEPT, NotReplacedReason, class_path, find_registered_class
 
@@ -21,6 +22,12 @@ _REASONS: dict[type[nn.Module], str] = {
     nn.LazyInstanceNorm3d: "it has no parameters before its first mini-batch",
 }
 """Why layers of torch are kept. Lazy layers change their class with the first mini-batch."""
+
+
+_DISTRIBUTED_WRAPPERS = frozenset(
+    {"DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule", "DeepSpeedEngine"}
+)
+"""Classes that register the parameters of a network for several processes, by name: none of them is imported."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,21 @@ def format_unconverted_layers(layers: Iterable[UnconvertedLayer]) -> str:
     for layer in layers:
         groups[layer.path, layer.reason] = groups.get((layer.path, layer.reason), 0) + 1
     return "; ".join(f"{count} × {path} ({reason})" for (path, reason), count in sorted(groups.items()))
+
+
+def check_not_wrapped_for_distributed_training(network: nn.Module) -> None:
+    """Raise ModelError where a wrapper already holds the parameters and buffers that a conversion would replace.
+
+    Args:
+        network: The network.
+    """
+    for name, module in network.named_modules():
+        kind = next((base.__name__ for base in type(module).__mro__ if base.__name__ in _DISTRIBUTED_WRAPPERS), None)
+        if kind is not None:
+            raise ModelError(
+                f"{f'the module {name}' if name else 'this network'} is wrapped for distributed training ({kind}), "
+                "which has registered its parameters and buffers: convert the network first, and wrap it afterwards"
+            )
 
 
 def has_jit_compiled_module(modules: Sequence[tuple[str, nn.Module]]) -> bool:

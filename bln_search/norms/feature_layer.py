@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Unpack
 
 from torch import Tensor, nn
@@ -50,8 +49,8 @@ class FeatureStatisticsLayer(Normalization):
         **layer: Unpack[NormalizationOptions],
     ) -> None:
         super().__init__(num_features, **layer)
-        self.normalized_axes, self.affine = NormalizedAxes(axes), AffineSharing(affine)
-        is_default = self.normalized_axes is NormalizedAxes.POSITION and self.affine is AffineSharing.CHANNEL
+        self.normalized_axes, self.affine_sharing = NormalizedAxes(axes), AffineSharing(affine)
+        is_default = self.normalized_axes is NormalizedAxes.POSITION and self.affine_sharing is AffineSharing.CHANNEL
         if not is_default and Semantics(layer.get("semantics", Semantics.PAPER)) is Semantics.REFERENCE:
             raise ModelError(
                 "axes and affine belong to the semantics `paper`; `reference` has the axes of the BLN authors' code: "
@@ -70,7 +69,7 @@ class FeatureStatisticsLayer(Normalization):
         if not self.can_expand_parameters or min(positions, default=0) < 1 or are_axes_of_sequence(axes):
             raise ModelError(
                 f"positions {tuple(positions)} are for a layer of images with affine `unit` that has none yet: this "
-                f"layer has affine `{self.affine}` and gains of shape {tuple(self.weight.shape)}"
+                f"layer has affine `{self.affine_sharing}` and gains of shape {tuple(self.weight.shape)}"
             )
         shape = list(positions)
         shape.insert(axes.feature - 1, self.num_features)
@@ -79,7 +78,7 @@ class FeatureStatisticsLayer(Normalization):
     @property
     def can_expand_parameters(self) -> bool:
         """Whether `expand_parameters_to_positions` has not been called, with affine `unit`."""
-        return self.affine is AffineSharing.UNIT and self.weight.ndim == 1
+        return self.affine_sharing is AffineSharing.UNIT and self.weight.ndim == 1
 
     def needs_expanded_parameters_for(self, x: Tensor) -> bool:
         """Return whether γ and β need the positions of an input `x` (N, ...) and do not have them yet."""
@@ -106,7 +105,7 @@ class FeatureStatisticsLayer(Normalization):
 
     def extra_repr(self) -> str:
         """Return the arguments that distinguish this layer."""
-        options = {"axes": self.normalized_axes, "affine": self.affine}
+        options = {"axes": self.normalized_axes, "affine": self.affine_sharing}
         defaults = (NormalizedAxes.POSITION, AffineSharing.CHANNEL)
         changed = [f", {name}={value}" for name, value in options.items() if value not in defaults]
         return super().extra_repr() + "".join(changed)
@@ -119,7 +118,7 @@ class FeatureStatisticsLayer(Normalization):
             value = old.detach().view(broadcast).expand(shape).clone()
             setattr(self, name, nn.Parameter(value, requires_grad=old.requires_grad))
 
-    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         weight = state_dict.get(f"{prefix}weight")
         if self.can_expand_parameters and isinstance(weight, Tensor) and weight.ndim > 1:
             self._reshape_parameters(tuple(weight.shape))

@@ -50,6 +50,10 @@ class InstanceNorm(TorchRunningStatisticsLayer):
         """Return the number of positions of a channel."""
         return moments.values_per_batch // moments.batch_size
 
+    def _share_of_mini_batch(self) -> float:
+        """Return the weight of a mini-batch in the moving averages; torch's layer counts no mini-batches."""
+        return 0.0 if self.momentum is None else self.momentum
+
     @property
     def _min_input_ndim(self) -> int:
         return 3

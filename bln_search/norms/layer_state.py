@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.blend import PopulationWeight
-from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.configuration import InferenceConfiguration, training_configuration_of
 from bln_search.core.enums import NormalizedAxes, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method, Statistic
@@ -52,6 +52,7 @@ class LayerStateBase(nn.Module):
     origins: Origins
     population_outdated: bool
     normalized_axes: NormalizedAxes
+    replaces_torch_layer: bool
 
     @property
     def statistics_dtype(self) -> torch.dtype:
@@ -115,8 +116,50 @@ class LayerStateBase(nn.Module):
         empty = None if like is None else self.weight.new_empty(like.shape, dtype=self.statistics_dtype)
         setattr(self, name, empty)
 
-    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:
+    @property
+    def configuration_of_replaced_layer(self) -> InferenceConfiguration:
+        """The configuration in which a converted layer computes what the replaced layer does."""
+        return training_configuration_of(self.method)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: Mapping[str, Any],
+        strict: bool,  # noqa: FBT001 - torch passes it by position
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
         is_in_state_dict = any(key.startswith(prefix) for key in state_dict)
+        is_of_torch_layer = is_in_state_dict and f"{prefix}_extra_state" not in state_dict
+        if is_of_torch_layer and strict and not self.replaces_torch_layer:
+            error_msgs.append(
+                f"the state dict holds {prefix.rstrip('.') or 'the layer'} as it was before the conversion to "
+                f"{self.method}: load it into the network first, then convert the network"
+            )
+            return
         for name in self.dynamic_buffers if is_in_state_dict else ():
             self.allocate_buffer(name, state_dict.get(prefix + name))
-        super()._load_from_state_dict(state_dict, prefix, *args)
+        missing: list[str] = []
+        # not super(): a converted layer is an instance of torch's class too, which would add buffers
+        nn.Module._load_from_state_dict(
+            self,
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing,
+            unexpected_keys,
+            error_msgs,
+        )
+        if is_of_torch_layer and self.replaces_torch_layer:
+            self.configuration, self.blend, self.origins = self.configuration_of_replaced_layer, None, {}
+            self.population_outdated = False
+            missing = [key for key in missing if not self._is_absent_in_torch_layer(key.removeprefix(prefix))]
+        missing_keys.extend(missing)
+
+    def _is_absent_in_torch_layer(self, name: str) -> bool:
+        """Whether a replaced layer has no such entry of its state dict; γ and β that are not trained are constants."""
+        parameter = self._parameters.get(name)
+        return name == "_extra_state" or (parameter is not None and not parameter.requires_grad)

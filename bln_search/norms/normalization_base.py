@@ -34,7 +34,7 @@ class NormalizationBase(LayerStateBase):
     """State and configuration of a normalization layer; `Normalization` adds the computation."""
 
     formula_variants: ClassVar[Mapping[Semantics, FormulaVariant]]
-    has_history: ClassVar[bool] = False
+    has_history: bool = False
     """Whether `update_history` records the statistics of training steps."""
     history_buffers: ClassVar[Mapping[str, int]] = {}
     """Buffers that `update_history` changes, with the number of their axes before those of a statistic."""
@@ -162,8 +162,8 @@ class NormalizationBase(LayerStateBase):
         """
         if not source.reads_stored_value:
             return None
-        value = self.find_configured_value(statistic) if self.has_configured_value_from(statistic, source) else None
-        if value is None:
+        value = self.find_configured_value(statistic)
+        if value is None or self.origins.get(statistic) is not source.fixed_estimate:
             origin = source.fixed_estimate or "population"
             raise ModelError(
                 f"configuration {self.configuration} takes {statistic} from the {origin}, but this layer has no such "

@@ -133,13 +133,10 @@ def test_current_configuration_is_one_row_for_all_batch_sizes():
     assert len({row.metrics[Split.VALIDATION].loss.mean for row in evaluated_rows}) == 1
 
 
-@pytest.mark.parametrize("change", ["trained", "other row", "not converted"])
+@pytest.mark.parametrize("change", ["other row", "not converted"])
 def test_changed_network_has_no_current_row(change):
     name = "layer norm" if change == "not converted" else "batch norm"
     network = bln_search.convert(trained(name), method="bln" if change == "not converted" else "same")
-    if change == "trained":
-        network.train()(batches(3)[0][0])
-        network.eval()
     ranked = evaluated(network, batches(1), batches(2))
     if change == "other row":
         bln_search.apply_configuration(network, next(row for row in ranked if str(row) == "TT-- (frozen)"))

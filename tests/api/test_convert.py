@@ -11,6 +11,7 @@ from torch import nn
 from bln_search import apply_configuration, convert, evaluate_configurations
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
+from bln_search.norms import Normalization
 
 
 def trained():
@@ -61,11 +62,17 @@ def test_copied_running_statistics_are_rows_of_the_table(norm, inputs, one_pass)
     assert len(ranked) == 7, "three configurations that read the population, under two estimates, and FF--"
 
 
-def test_outdated_running_statistics_have_no_row():
-    network = convert(trained(), method="same").train()
-    network(torch.randn(16, 4))
+def test_training_after_the_conversion_updates_the_moving_rows():
+    network = trained()
+    converted = convert(copy.deepcopy(network), method="same")
+    x = 3 * torch.randn(16, 4)
+    network.train()(x), converted.train()(x)
     data = [(torch.randn(10, 4), torch.arange(10) % 2)]
-    assert {row.row.estimate for row in evaluate_configurations(network, data, data)} == {None, "frozen"}
+    with torch.no_grad():
+        expected = nn.functional.cross_entropy(network.eval()(data[0][0]), data[0][1]).item()
+    ranked = evaluate_configurations(converted, data, data)
+    assert {row.row.estimate for row in ranked} == {None, "frozen", "moving"}
+    assert ranked.as_is.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(expected, rel=1e-5)
 
 
 def test_warning_names_layers_that_are_not_replaced():
@@ -130,7 +137,7 @@ def test_layer_that_cannot_be_replaced_stays(options):
     ) as record:
         converted = convert(network, **options)
     assert len(record) == 1
-    assert not isinstance(converted[0], nn.BatchNorm1d)
+    assert isinstance(converted[0], Normalization)
     assert [type(layer) for layer in converted[1:]] == [BatchNormAct, nn.GroupNorm, BatchNormAct]
 
 
@@ -163,23 +170,18 @@ def test_layers_inside_a_norm_that_stays_are_not_replaced():
     assert isinstance(converted[1].second, nn.BatchNorm1d)
 
 
-def test_lost_forward_hooks_give_a_warning():
-    network = nn.Sequential(nn.BatchNorm1d(8))
-    network[0].register_forward_hook(lambda *_: None)
-    with pytest.warns(UserWarning, match="forward hooks of layer 0 are lost with it"):
-        convert(network, batch_size=16)
-
-
 def test_outdated_population_values_give_a_warning():
     network = convert(trained(), method="same")
     inputs = torch.randn(16, 4)
     network(inputs)
-    network.train()(inputs)
+    data = [(torch.randn(10, 4), torch.arange(10) % 2)]
+    for training in (False, True):
+        ranked = evaluate_configurations(network, data, data)
+        apply_configuration(network, next(row for row in ranked if str(row) == "TT-- (frozen)"))
+        network.eval()(inputs)
+        network.train(training)(inputs)
     with pytest.warns(UserWarning, match="evaluate the network again"):
         network.eval()(inputs)
-    data = [(torch.randn(10, 4), torch.arange(10) % 2)]
-    apply_configuration(network, row_of(evaluate_configurations(network, data, data), "TT--"))
-    network.eval()(inputs)
 
 
 def test_loading_a_state_makes_population_values_current():

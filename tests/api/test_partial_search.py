@@ -246,7 +246,7 @@ def test_wrong_arguments_are_rejected_before_data_are_read():
     for layer in get_norms_by_name(missing).values():
         layer.drop_unused_populations()
         layer.configuration = InferenceConfiguration("TTFF").restricted_to_statistics_of(layer.method)
-        layer.population_batch_mean = None
+        layer.population_batch_mean = layer.running_mean = None
     for model, options, error, message in [
         (network, {"others": "as_is"}, ValueError, "groups="),
         (network, {"others": "shared"}, ValueError, "groups="),

@@ -169,19 +169,22 @@ def test_a_state_dict_restores_the_layer():
     network, batches = make_images("alone")
     network = bln_search.convert(network, method="same")
     again = bln_search.convert(make_images("alone")[0], method="same")
-    again.first.running = None
+    again.first.running_mean = again.first.running_var = None
     again.load_state_dict(network.state_dict())
     x = batches[0][0]
     assert torch.equal(again.eval()(x), network(x))
     assert again.first.reproduces_replaced_layer_outputs
 
 
-def test_training_discards_the_running_statistics():
+def test_training_updates_the_running_statistics_like_torch():
     network, batches = make_images("alone")
-    network = bln_search.convert(network, method="same").train()
-    network(batches[0][0])
-    assert network.first.running is None
-    assert bln_search.evaluate_configurations(network, batches, batches).as_is is None
+    converted = bln_search.convert(copy.deepcopy(network), method="same")
+    for x, _ in batches:
+        assert torch.allclose(converted.train()(x), network.train()(x))
+    torch.testing.assert_close(converted.first.running_mean, network.first.running_mean)
+    torch.testing.assert_close(converted.first.running_var, network.first.running_var)
+    torch.testing.assert_close(converted.eval()(batches[0][0]), network.eval()(batches[0][0]))
+    assert bln_search.evaluate_configurations(converted, batches, batches).as_is is not None
 
 
 def test_an_input_without_positions_is_an_error():

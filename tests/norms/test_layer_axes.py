@@ -280,5 +280,5 @@ def test_options_that_do_not_fit_are_errors(make, message):
 
 
 def test_affine_is_named_by_its_enum():
-    assert LN(3, affine="unit").affine is AffineSharing.UNIT
+    assert LN(3, affine="unit").affine_sharing is AffineSharing.UNIT
     assert "axes=layer, affine=unit" in repr(LN(3, axes="layer", affine="unit"))

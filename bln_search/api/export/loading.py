@@ -161,7 +161,7 @@ def describe_norm_layer(layer: Normalization) -> NormLayerDescription:
         configuration=layer.configuration,
         blend=None if layer.blend is None else str(layer.blend),
         axes=layer.normalized_axes,
-        affine=layer.affine if isinstance(layer, FeatureStatisticsLayer) else AffineSharing.CHANNEL,
+        affine=layer.affine_sharing if isinstance(layer, FeatureStatisticsLayer) else AffineSharing.CHANNEL,
         unbiased=formula.unbiased,
     )
 

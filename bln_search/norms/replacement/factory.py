@@ -15,6 +15,7 @@ from bln_search.core.method import FEATURE_STATISTICS, Method
 from bln_search.norms.instance import InstanceNorm
 from bln_search.norms.methods import BN, make_norm
 from bln_search.norms.normalization import Normalization
+from bln_search.norms.replacement.torch_layer import keep_torch_class
 from bln_search.norms.replacement.wrappers import MergedAxesNorm
 
 OTHER_STATISTICS = "its statistics have no counterpart in BatchNorm or LayerNorm"
@@ -52,6 +53,7 @@ class NormFactory:
         feature_axis: int,
         running_mean: Tensor | None = None,
         running_var: Tensor | None = None,
+        num_batches_tracked: Tensor | None = None,
         axes: NormalizedAxes = NormalizedAxes.POSITION,
     ) -> Normalization:
         """Make the layer that replaces one.
@@ -65,6 +67,7 @@ class NormFactory:
             feature_axis: Axis of the features.
             running_mean: (d,), moving average of the mean; None for batch normalization without it.
             running_var: (d,), moving average of the corrected variance.
+            num_batches_tracked: Number of mini-batches in the moving averages.
             axes: Over which LN and BLN compute the statistics of an example; other methods have none.
         """
         keeps_outputs = self.method is None
@@ -81,13 +84,13 @@ class NormFactory:
         )
         self._set_parameters(norm, weight, bias, running_mean)
         if isinstance(norm, BN) and keeps_outputs and running_mean is not None and running_var is not None:
-            norm.use_running_statistics_as_population(running_mean, running_var)
+            norm.use_running_statistics_as_population(running_mean, running_var, num_batches_tracked)
         norm.replaces_torch_layer = keeps_outputs
         return norm.train(self.training)
 
     def batch_norm(self, layer: nn.Module) -> Normalization:
         """Replace a layer with the attributes of `nn.BatchNorm2d`: features on axis 1."""
-        return self.make(
+        norm = self.make(
             "bn",
             layer.num_features,  # type: ignore[arg-type]
             epsilon=layer.eps,  # type: ignore[arg-type]
@@ -96,7 +99,9 @@ class NormFactory:
             feature_axis=1,
             running_mean=_get_tensor_attribute(layer, "running_mean"),
             running_var=_get_tensor_attribute(layer, "running_var"),
+            num_batches_tracked=getattr(layer, "num_batches_tracked", None),
         )
+        return self._keep_class(norm, layer)
 
     def layer_norm(self, layer: nn.Module, *, feature_axis: int = -1) -> nn.Module:
         """Replace a layer with the attributes of `nn.LayerNorm`: over its last axes, or over one other axis.
@@ -119,7 +124,11 @@ class NormFactory:
             bias=_get_tensor_attribute(layer, "bias"),
             feature_axis=feature_axis,
         )
-        return norm if len(shape) == 1 else MergedAxesNorm(norm, shape)
+        norm = self._keep_class(norm, layer)
+        if len(shape) == 1:
+            return norm
+        norm.__dict__["normalized_shape"] = (prod(shape),)
+        return MergedAxesNorm(norm, shape)
 
     def group_norm(self, layer: nn.Module) -> nn.Module | str:
         """Replace a layer with the attributes of `nn.GroupNorm` with one group: statistics over the whole layer.
@@ -130,7 +139,7 @@ class NormFactory:
         """
         if layer.num_groups != 1 or self.semantics is Semantics.REFERENCE:
             return OTHER_STATISTICS
-        return self.make(
+        norm = self.make(
             "ln",
             layer.num_channels,  # type: ignore[arg-type]
             epsilon=layer.eps,  # type: ignore[arg-type]
@@ -139,6 +148,7 @@ class NormFactory:
             feature_axis=1,
             axes=NormalizedAxes.LAYER,
         )
+        return self._keep_class(norm, layer)
 
     def instance_norm(self, layer: nn.Module) -> nn.Module | str:
         """Replace a layer with the attributes of `nn.InstanceNorm2d`: channels on axis 1, positions on the next axes.
@@ -152,9 +162,13 @@ class NormFactory:
             return OTHER_STATISTICS
         norm = InstanceNorm(layer.num_features, epsilon=layer.eps, batch_size=self.batch_size)  # type: ignore[arg-type]
         self._set_parameters(norm, _get_tensor_attribute(layer, "weight"), _get_tensor_attribute(layer, "bias"), mean)
-        norm.use_running_statistics_as_population(mean, variance)
+        norm.use_running_statistics_as_population(mean, variance, getattr(layer, "num_batches_tracked", None))
         norm.replaces_torch_layer = True
-        return norm.train(self.training)
+        return self._keep_class(norm.train(self.training), layer)
+
+    def _keep_class(self, norm: Normalization, layer: nn.Module) -> Normalization:
+        """Make the new layer an instance of the torch class of the replaced one, where the outputs are kept."""
+        return norm if self.method is not None else keep_torch_class(norm, layer)
 
     def _set_parameters(
         self, norm: Normalization, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor | None
@@ -172,6 +186,8 @@ class NormFactory:
                 parameter.requires_grad = False
             elif source in self.parameters:
                 setattr(norm, name, self.parameters[source])
+            elif self.method is None and isinstance(source, nn.Parameter) and source.ndim == 1:
+                setattr(norm, name, source)  # optimizers and averages that hold it stay right
             else:
                 parameter.data = source.detach().clone().flatten()
                 parameter.requires_grad = source.requires_grad

@@ -11,6 +11,15 @@ from bln_search.core.registry import plugin_norm_layer_replacer_entry_points
 from bln_search.norms.normalization import Normalization
 from bln_search.norms.replacement.factory import OTHER_STATISTICS, NormFactory, ReplaceFunction
 from bln_search.norms.replacement.libraries import BUILT_IN
+from bln_search.norms.replacement.torch_layer import (
+    has_computed_parameters,
+    keep_attributes,
+    keep_hooks,
+    keep_own_class,
+)
+
+_MODE_METHODS = ("train", "eval")
+"""Methods with which a class can keep its layers in one mode."""
 
 _REGISTERED: dict[str, ReplaceFunction] = {}
 
@@ -109,6 +118,23 @@ def replace_layer_or_explain(layer: nn.Module, factory: NormFactory) -> nn.Modul
             f"the function registered for {path} returned {type(replacement).__name__}: it must return a layer of its "
             "NormFactory, or a module that contains one"
         )
+    return _keep_what_layer_has(replacement, layer, kind, factory)
+
+
+def _keep_what_layer_has(
+    replacement: nn.Module, layer: nn.Module, kind: type[nn.Module], factory: NormFactory
+) -> nn.Module | NotReplacedReason:
+    """Give a replacement what a layer has besides its forward pass, or return what it would lose."""
+    if factory.method is None and isinstance(replacement, Normalization):
+        keep_own_class(replacement, layer)
+    else:
+        own = next((name for name in _MODE_METHODS if getattr(type(layer), name) is not getattr(kind, name)), None)
+        if own is not None:
+            return NotReplacedReason(f"its {own}() is not that of {class_path(kind)}")
+        if has_computed_parameters(layer):
+            return NotReplacedReason("its γ or β is computed from other parameters, by a parametrization or pruning")
+        keep_attributes(replacement, layer)
+    keep_hooks(replacement, layer)
     replacement.training = layer.training
     return replacement
 

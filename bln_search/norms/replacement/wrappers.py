@@ -7,20 +7,37 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-_ATTRIBUTES = ("weight", "bias", "eps", "num_features")
+_ATTRIBUTES = frozenset(
+    {
+        *("weight", "bias", "eps", "affine", "elementwise_affine", "num_features", "num_channels", "num_groups"),
+        *("running_mean", "running_var", "num_batches_tracked", "momentum", "track_running_stats"),
+    }
+)
 """Attributes of torch's layers that networks read."""
 
 
 class WrappedNorm(nn.Module):
-    """A module around one normalization layer. γ, β, ε and the number of features are attributes of both."""
+    """A module around one normalization layer. Attributes of torch's layers, such as γ, β and ε, are those of both."""
 
     def __init__(self, norm: nn.Module) -> None:
         super().__init__()
         self.norm = norm
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute; `weight`, `bias`, `eps` and `num_features` are those of the normalization layer."""
+        """Return an attribute; those of torch's layers are those of the normalization layer."""
         return getattr(self.norm, name) if name in _ATTRIBUTES else super().__getattr__(name)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """Load; entries of the replaced layer are those of the normalization layer."""
+        for key in [key for key in state_dict if key.startswith(prefix) and "." not in key.removeprefix(prefix)]:
+            name = key.removeprefix(prefix)
+            if name not in self._parameters and name not in self._buffers:
+                state_dict[f"{prefix}norm.{name}"] = self._convert_entry(name, state_dict.pop(key))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+    def _convert_entry(self, name: str, value: Any) -> Any:  # noqa: ARG002 - for subclasses
+        """Return an entry of the replaced layer's state dict as one of the normalization layer's."""
+        return value
 
 
 class NormWithActivation(WrappedNorm):
@@ -82,3 +99,12 @@ class MergedAxesNorm(WrappedNorm):
     def forward(self, x: Tensor) -> Tensor:
         """Return the normalized input, of its shape."""
         return torch.unflatten(self.norm(x.flatten(-len(self.normalized_shape))), -1, self.normalized_shape)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute; γ and β have the shape of the axes."""
+        value = super().__getattr__(name)
+        return value.unflatten(0, self.normalized_shape) if name in ("weight", "bias") else value
+
+    def _convert_entry(self, name: str, value: Any) -> Any:
+        """Return an entry of the replaced layer's state dict with merged axes."""
+        return value.flatten() if name in ("weight", "bias") else value

@@ -18,6 +18,7 @@ from bln_search.norms.network.layers import (
     moments_by_estimate_from_training_history,
 )
 from bln_search.norms.row_batching.row_tensor import InferenceRow
+from bln_search.norms.statistics import LayerPopulation, PopulationPair
 
 MOVING = PopulationEstimate.MOVING
 
@@ -86,9 +87,20 @@ def test_a_network_that_was_not_converted_has_no_such_row(layer):
 
 def test_a_converted_network_loses_the_row_when_it_changes():
     network = converted(nn.BatchNorm1d(4), nn.LayerNorm(4))
-    network.train()(torch.randn(8, 4))
-    assert row_of(network.eval()) is None
-    network = converted(nn.BatchNorm1d(4), nn.LayerNorm(4))
-    network[1].configure(InferenceConfiguration("--FF"))
-    network[0].running.add_(1)
+    network[0].configure(InferenceConfiguration("FF--"))
     assert row_of(network) is None
+    network = converted(nn.BatchNorm1d(4), nn.LayerNorm(4))
+    pair = PopulationPair(torch.zeros(1, 4), torch.full((1, 4), 2.0))
+    network[0].configure(InferenceConfiguration("TT--"), LayerPopulation(pair, None))
+    assert row_of(network) is None
+
+
+def test_a_converted_network_keeps_the_row_in_training_and_under_its_running_statistics():
+    network = converted(nn.BatchNorm1d(4), nn.LayerNorm(4))
+    network.train()(torch.randn(8, 4))
+    row = InferenceRow(InferenceConfiguration("TTFF"), MOVING)
+    assert row_of(network.eval()) == row
+    deviation = torch.sqrt(network[0].running_var + 1e-5)
+    pair = PopulationPair(network[0].running_mean[None].clone(), deviation[None])
+    network[0].configure(InferenceConfiguration("TT--"), LayerPopulation(pair, None))
+    assert row_of(network) == row

@@ -122,8 +122,10 @@ def test_attributes_of_the_replaced_layer_can_be_read():
     torch.testing.assert_close(converted.weight, layer.weight)
     assert converted.bias is converted.norm.bias
     assert converted.act is layer.act
-    with pytest.raises(AttributeError, match="momentum"):
-        _ = converted.momentum
+    assert (converted.momentum, converted.affine, converted.track_running_stats) == (0.1, True, True)
+    assert torch.equal(converted.running_var, layer.running_var)
+    with pytest.raises(AttributeError, match="num_groups"):
+        _ = converted.num_groups
 
 
 def test_conversion_to_another_method_keeps_drop_and_act():
