@@ -181,7 +181,9 @@ def test_convert_same_keeps_the_answers_of_a_trained_network():
     converted = bln_search.convert(network, method="same")
     torch.testing.assert_close(converted(x), answers[0])
     torch.testing.assert_close(converted.train()(x), answers[1])
-    assert len(bln_search.evaluate_configurations(converted, make_loader(), make_loader(seed=1))) == 19, "three with the moving population"
+    assert len(bln_search.evaluate_configurations(converted, make_loader(), make_loader(seed=1))) == 19, (
+        "three with the moving population"
+    )
 
 
 def test_convert_makes_every_norm_a_bln_layer_with_its_features():
