@@ -28,6 +28,7 @@ from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.checkpoints import FolderStore
 from bln_search.data.prepared import PreparedData
 from bln_search.data.synthetic import make_synthetic_prepared_data
+from bln_search.execution.code_identity import compute_code_identity
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.execution.messages import TrialTask
@@ -111,7 +112,9 @@ def time_training(trial: TrialSpec, data: PreparedData, environment: ExecutionEn
     with reproducible_torch(trial.seed, threads=1):
         network = build_initialized_network(trial, data)
         task = TrialTask(1, trial, state_file=_STATE)
-        training = ResumableTraining(task, network, data, environment, lambda _: None)
+        training = ResumableTraining(
+            task, network, data, environment, lambda _: None, compute_code_identity(task.trial)
+        )
         start = time.perf_counter()
         for _ in training.train_remaining_epochs_announcing_each():
             pass

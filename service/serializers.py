@@ -62,7 +62,9 @@ def _finished_fraction(item: StudyListItem, trials: int) -> float:
 
 def serialize_study_detail(item: StudyListItemWithSpec) -> StudyDetail:
     """Convert a study with its specification."""
-    return StudyDetail(**serialize_study(item).model_dump(), spec=json.loads(item.spec_json))
+    return StudyDetail(
+        **serialize_study(item).model_dump(), spec=json.loads(item.spec_json), code_changes=item.code_changes
+    )
 
 
 def serialize_trial(trial: TrialRecord, activity: TrialActivity, now: datetime) -> Trial:

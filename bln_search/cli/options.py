@@ -101,6 +101,13 @@ DataOption = Annotated[
         help=add_environment_variable_to_help("Folder of data sets.", "data"),
     ),
 ]
+AcceptCodeChangeOption = Annotated[
+    bool,
+    typer.Option(
+        "--accept-code-change",
+        help="Use changed code of models, data sets and tasks of packages; the change is shown with the results.",
+    ),
+]
 DeviceOption = Annotated[
     str | None,
     typer.Option(

@@ -6,6 +6,7 @@ BlnSearchError
 │   ├── DataUnavailableOnMachineError  this machine does not have the files of a data set
 │   └── ChecksumError    the content of a file is not the published one
 ├── ModelError           a network cannot be normalized or evaluated
+├── CodeChangedError     the code of a study is not the one that made its results
 ├── LedgerError          the database cannot do what a command needs
 │   ├── DamagedRecordError  a record cannot be decoded
 │   ├── UnknownStudyError
@@ -71,6 +72,10 @@ class ChecksumError(DataError):
 
 class ModelError(BlnSearchError):
     """A network cannot be normalized or evaluated."""
+
+
+class CodeChangedError(BlnSearchError):
+    """The code of a study is not the one that made its results."""
 
 
 class LedgerError(BlnSearchError):

@@ -12,6 +12,12 @@ from typing import Protocol
 from bln_search.core.errors import BlnSearchError, DataError, DataUnavailableOnMachineError
 from bln_search.core.reasons import describe_exception
 from bln_search.core.registry import find_data_set_problem, plugin_data_set_entry_points
+from bln_search.core.source_digests import (
+    combine_digests,
+    digest_modules_of_package,
+    digest_own_modules,
+    find_module_name,
+)
 from bln_search.core.tasks import TaskName
 from bln_search.data import (
     cifar10,
@@ -306,7 +312,7 @@ def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
     if entry.find is not None:
         with _errors_of_source_as_data_errors(name):
             source = entry.find(entry.list_search_folders(data))
-            version = "" if entry.is_lazy else source.version
+            version = "" if entry.is_lazy else _make_version_with_code(name, entry, source)
         if entry.is_lazy:
             return source.decode()
         return _load_cached_or_decode(entry, version, cache, source.decode)
@@ -315,7 +321,7 @@ def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
         return _BUNDLED[name]()
     return _load_cached_or_decode(
         entry,
-        entry.version,
+        _make_version_with_code(name, entry),
         cache,
         lambda: decode(lambda file: read_verified_file(file, entry.list_search_folders(data), entry.archive)),
     )
@@ -348,7 +354,29 @@ def load_texts_of_length(name: str, length: int, data: Path, cache: Path | None 
     if entry.find_with_length is None:
         raise DataError(f"the data set {name} has inputs of one length only: remove evaluation.lengths")
     source = entry.find_with_length(entry.list_search_folders(data), length)
-    return _load_cached_or_decode(entry, source.version, cache, source.decode)
+    return _load_cached_or_decode(entry, _make_version_with_code(name, entry, source), cache, source.decode)
+
+
+def list_data_set_modules(name: str) -> frozenset[str]:
+    """Names of the modules of the data set called `name` whose code finds and decodes it.
+
+    Raises:
+        DataError: there is no data set of this name, or its package cannot be loaded.
+    """
+    point = None if name in CATALOG else plugin_data_set_entry_points().get(name)
+    return _list_modules_of_entry(get_catalog_entry(name)) | ({point.module} if point is not None else set())
+
+
+def _list_modules_of_entry(entry: CatalogEntry, source: DataSource | None = None) -> frozenset[str]:
+    functions = (entry.decode, entry.find, entry.find_with_length, _BUNDLED.get(entry.name), source)
+    return frozenset(find_module_name(function) for function in functions if function is not None) - {__name__}
+
+
+def _make_version_with_code(name: str, entry: CatalogEntry, source: DataSource | None = None) -> str:
+    """Version of the files, and of the code that decodes them, so that the cache keeps nothing of other code."""
+    modules = list_data_set_modules(name) | _list_modules_of_entry(entry, source)
+    code = digest_modules_of_package(modules, "bln_search.data") if name in CATALOG else digest_own_modules(modules)
+    return f"{entry.version if source is None else source.version}-{combine_digests(code)[:12]}"
 
 
 def _load_cached_or_decode(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from bln_search.core.code_identity import CodeIdentity
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
 from bln_search.core.states import FailureClass
@@ -36,6 +37,7 @@ class TrialTask:
         alone: The trial ran out of memory in training, so no other trial runs beside it now.
         state_file: File in the checkpoint store for the state of the unfinished training; None to save none.
         informs_sampler: Its result informs the sampler that suggests the next points.
+        code: The code of the study in the process that runs it; None where it is not compared.
     """
 
     token: int
@@ -47,6 +49,7 @@ class TrialTask:
     alone: bool = False
     state_file: str | None = None
     informs_sampler: bool = False
+    code: CodeIdentity | None = None
 
 
 class PruneDecision(StrEnum):
@@ -130,6 +133,7 @@ class TaskFailed:
         disk_full: There was no disk space left.
         store_unavailable: The checkpoint store could not be reached.
         data_missing: The machine of the attempt has no data set.
+        code_changed: The process of the attempt has other code than the process that runs the study.
         process_unusable: Every further task of the same process would fail too; the process is ended.
         process_lost: The process did not start, or ended through no fault of the trial. The attempt does not count.
         device_unusable: The process could not use its GPU, nor could another process.
@@ -140,6 +144,7 @@ class TaskFailed:
     disk_full: bool = False
     store_unavailable: bool = False
     data_missing: bool = False
+    code_changed: bool = False
     process_unusable: bool = False
     process_lost: bool = False
     device_unusable: bool = False

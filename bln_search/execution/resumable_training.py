@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 import torch
 from torch import nn
 
+from bln_search.core.code_identity import CodeIdentity
 from bln_search.core.errors import CheckpointStoreError, DataError
 from bln_search.core.records import EarlierEpochCheckpoint, EpochRecord, LayerWeightNormAndCurvature
 from bln_search.data.prepared import PreparedData
@@ -36,6 +37,7 @@ class ResumableTraining:
         data: The trial's data set.
         environment: Checkpoint store, device, and how often the state is saved.
         send: Is told that training resumes, and that its state is saved.
+        code: Code of the trial; a saved state of other code is not used.
 
     Attributes:
         run: The training run.
@@ -50,8 +52,9 @@ class ResumableTraining:
         data: PreparedData,
         environment: ExecutionEnvironment,
         send: Send,
+        code: CodeIdentity,
     ) -> None:
-        self.task, self.data, self.environment, self.send = task, data, environment, send
+        self.task, self.data, self.environment, self.send, self.code = task, data, environment, send, code
         self.snapshots: list[EarlierEpochCheckpoint] = []
         self.geometry: list[LayerWeightNormAndCurvature] = []
         self._earlier_peak_memory: int | None = None
@@ -64,7 +67,9 @@ class ResumableTraining:
         task, environment = self.task, self.environment
         if task.state_file is None or environment.save_seconds is None:
             return None
-        fingerprint = make_training_fingerprint_values(task.trial, network, self.data.sha256, environment.device)
+        fingerprint = make_training_fingerprint_values(
+            task.trial, network, self.data.sha256, environment.device, self.code
+        )
         fingerprint["measured"] = ", ".join(sorted(task.measured))
         return TrainingStateSaver(environment.checkpoints, task.state_file, environment.save_seconds, fingerprint)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import inspect
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 import torch
 from torch import nn
 
+from bln_search.core.code_identity import CodeIdentity
+from bln_search.core.source_digests import combine_digests, digest_folder, digest_own_modules
 from bln_search.execution.provenance import make_trial_provenance
 from bln_search.specs.trial import TrialSpec
 
@@ -24,7 +23,7 @@ _KNOWN_PACKAGES = ("bln_search", "torch")
 
 
 def make_training_fingerprint_values(
-    trial: TrialSpec, network: nn.Module, data_sha256: str | None, device: str
+    trial: TrialSpec, network: nn.Module, data_sha256: str | None, device: str, code: CodeIdentity
 ) -> dict[str, str | int]:
     """Return what must be equal where a training continues, so that it continues bit for bit.
 
@@ -35,39 +34,19 @@ def make_training_fingerprint_values(
         network: Its network; classes of other packages count with their source files.
         data_sha256: Of the data set, if it is known.
         device: torch device name.
+        code: Code of the plugins of the trial.
     """
     provenance = {name: value for name, value in make_trial_provenance(trial, device).items() if name not in _VARYING}
     kinds = {type(module) for module in network.modules()}
-    plugins = [kind for kind in kinds if kind.__module__.partition(".")[0] not in _KNOWN_PACKAGES]
-    files = {file for kind in plugins if (file := _find_source_file(kind)) is not None}
+    modules = frozenset(kind.__module__ for kind in kinds if kind.__module__.partition(".")[0] not in _KNOWN_PACKAGES)
     return {
         **{name: value for name, value in provenance.items() if isinstance(value, str | int)},
         "device_kind": torch.device(device).type,
         "processor": _describe_processor(),
-        "sources": _compute_package_digest(),
-        "plugin_sources": _compute_digest(sorted(files)),
+        "sources": digest_folder(_PACKAGE),
+        "plugin_sources": combine_digests({**digest_own_modules(modules), **code.plugins}),
         "data": data_sha256 or "",
     }
-
-
-def _find_source_file(kind: type) -> Path | None:
-    try:
-        return Path(inspect.getfile(kind))
-    except (OSError, TypeError):
-        return None
-
-
-@cache
-def _compute_package_digest() -> str:
-    """Digest of every source file of this package, which takes some hundredths of a second once in a process."""
-    return _compute_digest(sorted(_PACKAGE.rglob("*.py")))
-
-
-def _compute_digest(files: Iterable[Path]) -> str:
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()[:32]
 
 
 @cache

@@ -7,6 +7,7 @@ from contextlib import closing
 
 from bln_search.core.records import EpochRecord
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
+from bln_search.execution.code_identity import check_code_of_task
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.gpu_memory import read_peak_memory, reset_peak_memory
 from bln_search.execution.loaded_network import build_initialized_network, load_network_if_readable
@@ -40,19 +41,23 @@ def run_trial_task_announcing_epochs(
         environment: Folders, checkpoint store, device and threads.
         send: Receives every message in order.
 
+    Raises:
+        CodeChangedError: The code of the trial is not that of the process that runs its study.
+
     Yields:
         Each epoch before it is trained, and its record after it was sent; then None before the evaluation. Closing the
         generator after an epoch abandons the trial.
     """
     trial, memory_limit = task.trial, task.memory_limit or MEMORY_LIMIT
     try:
+        code = check_code_of_task(task)
         with reproducible_torch(trial.seed, threads=environment.threads):
             data = load_and_prepare_data(trial.data, environment.data, environment.cache, environment.device)
             reset_peak_memory(environment.peak_memory_device)
             network = build_initialized_network(trial, data).to(environment.device)
             loaded = load_network_if_readable(trial, task.checkpoint, network, data, environment)
             if loaded is None:
-                loaded = yield from iter_epochs_and_write_checkpoint(task, network, data, environment, send)
+                loaded = yield from iter_epochs_and_write_checkpoint(task, network, data, environment, send, code)
                 yield None
             if loaded is not None and trial.is_search_phase_trial:
                 send(EvaluationDone(()))

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from torch import nn
 
+from bln_search.core.code_identity import CODE, CodeIdentity
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import (
     DRIFT,
@@ -50,7 +51,12 @@ _Provenance = dict[str, str | int | float]
 
 
 def iter_epochs_and_write_checkpoint(
-    task: TrialTask, network: nn.Module, data: PreparedData, environment: ExecutionEnvironment, send: Send
+    task: TrialTask,
+    network: nn.Module,
+    data: PreparedData,
+    environment: ExecutionEnvironment,
+    send: Send,
+    code: CodeIdentity,
 ) -> Generator[EpochToTrain | EpochRecord, None, LoadedNetwork | None]:
     """Train the network and write its snapshots and its checkpoint, with the populations that the trial evaluates.
 
@@ -62,6 +68,7 @@ def iter_epochs_and_write_checkpoint(
         data: The trial's data set.
         environment: Checkpoint store, device, and how often the state of the training is saved.
         send: Receives every epoch, then the checkpoint or the reason why training diverged.
+        code: Code of the trial, for its checkpoint and the saved state of its training.
 
     Yields:
         Each epoch before it is trained, and its record after it was sent.
@@ -74,7 +81,7 @@ def iter_epochs_and_write_checkpoint(
         layer_moments_from_weights(
             trial, network, data
         )  # a network without values from the weights fails before training
-    training = ResumableTraining(task, network, data, environment, send)
+    training = ResumableTraining(task, network, data, environment, send, code)
     run = training.run
     network = run.network
     origin = make_trial_provenance(trial, environment.device)
@@ -114,6 +121,7 @@ def iter_epochs_and_write_checkpoint(
         validation_loss=validation_loss,
         provenance={
             **origin,
+            CODE: code.to_json_object(),
             DRIFT: [asdict(drift) for drift in compute_drifts(loaded.gathered, loaded.norm_layers_by_name)],
             GEOMETRY: [asdict(layer) for layer in training.geometry],
         },

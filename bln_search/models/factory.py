@@ -123,7 +123,7 @@ def _make_network(
     Raises:
         ModelError: the factory of an installed package fails; the message names the package's model and its arguments.
     """
-    factory = _get_model_factory(name)
+    factory = get_model_factory(name)
     if name in MODELS:
         return factory(input_shape, classes, norm, **options)
     try:
@@ -138,12 +138,12 @@ def _make_network(
 
 def _accepts_vocabulary(name: str) -> bool:
     """Return whether the factory of a model has the parameter `vocabulary` or accepts any keyword argument."""
-    parameters = signature(_get_model_factory(name)).parameters
+    parameters = signature(get_model_factory(name)).parameters
     accepts_any = any(parameter.kind is Parameter.VAR_KEYWORD for parameter in parameters.values())
     return "vocabulary" in parameters or accepts_any
 
 
-def _get_model_factory(name: str) -> Callable[..., nn.Module]:
+def get_model_factory(name: str) -> Callable[..., nn.Module]:
     """Return the factory of a model, built in or of an installed package.
 
     Raises:
@@ -167,7 +167,7 @@ def check_model_name_and_options(name: str, options: Mapping[str, Any]) -> None:
     problem = find_model_problem(name, set(options) - OPTIONS_OF_TASKS)
     if problem is not None:
         raise ModelError(problem)
-    parameters = signature(_get_model_factory(name)).parameters
+    parameters = signature(get_model_factory(name)).parameters
     for option in options:
         if option not in parameters:
             raise ModelError(f"the model {name} has no option {option!r}: remove it")

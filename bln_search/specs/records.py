@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
+from bln_search.core.code_identity import StudyCode
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import ENDED, StudyState, TrialState
@@ -34,6 +35,8 @@ class StudyRecord:
         reason: Why it failed; None unless it failed.
         owner: Account that owns it; empty for a study of a command.
         tags: Its tags in alphabetical order.
+        code: Versions of the code of its results; None where none was recorded, and in a record from a service.
+        code_changes: How the code of its results changed, in sentences.
     """
 
     id: int
@@ -47,6 +50,8 @@ class StudyRecord:
     reason: str | None = None
     owner: str = ""
     tags: tuple[str, ...] = ()
+    code: StudyCode | None = None
+    code_changes: tuple[str, ...] = ()
 
     @property
     def num_trials_with_result(self) -> int:

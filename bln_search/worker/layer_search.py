@@ -22,6 +22,7 @@ from bln_search.specs.records import TrialRecord
 from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.ledger import Ledger
+from bln_search.worker.study_code import check_code_of_study
 
 _SAVE_INTERVAL = 20.0
 """Seconds between two saves of the progress of an enumeration."""
@@ -48,6 +49,7 @@ def search_layers_of_study(
     *,
     max_workers: int | None = None,
     should_stop: Callable[[], bool] = lambda: False,
+    accept_code_change: bool = False,
 ) -> int:
     """Search every trained network that was not searched as `spec` asks; those without normalization are skipped.
 
@@ -60,6 +62,7 @@ def search_layers_of_study(
         max_workers: Networks that are searched in parallel, each in its own process. None: as many as there are cores,
             if the time of the first network shows that starting processes is worthwhile.
         should_stop: Whether to stop now; polled after each group of mini-batches.
+        accept_code_change: Record changed code of plugins as accepted instead of raising an error.
 
     Returns:
         The number of networks that were searched now.
@@ -70,11 +73,14 @@ def search_layers_of_study(
         ModelError: after all others were searched, a network cannot be split at its layers.
         TrialProcessLostError: a process of the search was killed; the progress is saved.
         SearchStoppedError: `should_stop` returned true; the progress is saved.
+        CodeChangedError: the code of a plugin is not that of the networks.
     """
-    ledger.studies.get(study_id).check_has_no_external_results()
+    study = ledger.studies.get(study_id)
+    study.check_has_no_external_results()
     trained = [trial for trial in ledger.trials.list_finished_full_trials(study_id) if trial.spec.arm.method.statistics]
     if not trained:
         raise DataError("the study has no trained network with normalization layers yet: run it first")
+    check_code_of_study(ledger, study, accept_change=accept_code_change, adds_results=True)
     open_trials = [trial for trial in trained if not ledger.layer_searches.is_search_finished(trial.id, spec)]
     finished_before = len(trained) - len(open_trials)
     job = _SearchJob(

@@ -12,6 +12,7 @@ from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
     ClusterError,
+    CodeChangedError,
     DataError,
     ModelError,
     SchemaChangedError,
@@ -189,7 +190,7 @@ class QueueWorker:
             state = run_study(
                 self.ledger, study_id, self.executor, watcher, should_stop, self.find_disk_problem, checkpoints
             )
-        except (SpecError, DataError, ModelError) as error:
+        except (SpecError, DataError, ModelError, CodeChangedError) as error:
             _log.warning("study %d: %s", study_id, error, extra=log_fields)
             self.ledger.studies.fail_unless_claimed(study_id, self.name, str(error))
         except StudyLeaseLostError as error:

@@ -11,6 +11,7 @@ from bln_search.execution.loaded_network import use_trained_network
 from bln_search.execution.trial_probes import measure_trial_probes
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import Ledger
+from bln_search.worker.study_code import check_code_of_study
 
 
 def probe_networks_of_study(
@@ -19,6 +20,8 @@ def probe_networks_of_study(
     environment: ExecutionEnvironment,
     spec: ProbesSpec,
     on_progress: Callable[[str], None],
+    *,
+    accept_code_change: bool = False,
 ) -> int:
     """Probe every trained network of a study and store the probes, trial by trial.
 
@@ -28,14 +31,17 @@ def probe_networks_of_study(
         environment: Where the networks are measured.
         spec: What to measure; earlier probes of the same kinds are replaced.
         on_progress: Called with a line for every trial.
+        accept_code_change: Record changed code of plugins as accepted instead of raising an error.
 
     Returns:
         The number of probes.
 
     Raises:
         DataError: no network is trained, or a checkpoint is not on this machine.
+        CodeChangedError: the code of a plugin is not that of the networks.
     """
-    ledger.studies.get(study_id).check_has_no_external_results()
+    study = ledger.studies.get(study_id)
+    study.check_has_no_external_results()
     trained = ledger.trials.list_finished_full_trials(study_id)
     available = [trial for trial in trained if trial.freed_at is None]
     if len(available) < len(trained):
@@ -44,6 +50,7 @@ def probe_networks_of_study(
         )
     if not available:
         raise DataError("the study has no trained network yet: run it first")
+    check_code_of_study(ledger, study, accept_change=accept_code_change, adds_results=True)
     kinds = _probe_kinds_of_spec(spec)
     count = 0
     for number, trial in enumerate(available, start=1):

@@ -11,6 +11,7 @@ from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
+    CodeChangedError,
     DataUnavailableOnMachineError,
     SchemaChangedError,
     StorageFullError,
@@ -18,6 +19,7 @@ from bln_search.core.errors import (
 from bln_search.core.process_identity import may_be_alive, name_of_this_process
 from bln_search.core.states import StudyState
 from bln_search.core.stop_signals import StopSignalInterrupt
+from bln_search.execution.code_identity import compute_code_identity
 from bln_search.execution.executors.base import Executor
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
@@ -41,6 +43,7 @@ from bln_search.worker.claimed_trials import TrialClaimBuffer
 from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
 from bln_search.worker.sampled_points import StudyPointSampler
 from bln_search.worker.stop_signals import call_stop_on_signal
+from bln_search.worker.study_code import check_code_of_study
 from bln_search.worker.training_state_files import TrainingStateFiles
 from bln_search.worker.waiting_trials import RetryDecision, WaitingTrials
 
@@ -69,6 +72,8 @@ def run_study(
     should_stop: Callable[[], bool] = lambda: False,
     find_disk_problem: Callable[[], str | None] = lambda: None,
     checkpoints: CheckpointStore | None = None,
+    *,
+    accept_code_change: bool = False,
 ) -> StudyState:
     """Run the open trials of a study.
 
@@ -84,6 +89,7 @@ def run_study(
         find_disk_problem: Why no trial may start because disk space is low; None where there is enough. Running trials
             finish, then the study is released.
         checkpoints: Store for the states of unfinished trainings, from which later attempts resume; None to save none.
+        accept_code_change: Record changed code of plugins as accepted instead of raising an error.
 
     Returns:
         The state of the study after the run.
@@ -93,8 +99,10 @@ def run_study(
         StudyBusyError: another process runs the study.
         StudyLeaseLostError: another process claimed the study meanwhile.
         StorageFullError: the disk is full.
+        CodeChangedError: the code of a plugin is not that of the results of the study, or changed meanwhile.
     """
     study = ledger.studies.get(study_id)
+    check_code_of_study(ledger, study, accept_change=accept_code_change, adds_results=True)
     if study.state is StudyState.COMPLETE:
         watcher.on_run_start(0)
         return StudyState.COMPLETE
@@ -145,6 +153,7 @@ class _StudyRun:
         self.ledger, self.study, self.watcher = ledger, study, watcher
         self.should_stop, self.find_disk_problem = should_stop, find_disk_problem
         self.worker = name_of_this_process()
+        self.code = compute_code_identity(study.spec)
         self.points: StudyPointSampler | None = None
         self.best_points: BestPointTrialCreator | None = None
         self.waiting = WaitingTrials()
@@ -255,6 +264,7 @@ class _StudyRun:
             alone=alone,
             state_file=self.states.find_file_name(trial.key),
             informs_sampler=self.points.informs_sampler(trial.key),
+            code=self.code,
         )
 
     def _claim_trials(self, trial_ids: Sequence[int]) -> Sequence[int]:
@@ -265,7 +275,7 @@ class _StudyRun:
     def buffer_message_and_decide_pruning(self, task: TrialTask, message: Message) -> PruneDecision:
         """Buffer a message of a trial until it is written and shown; returns whether the pruner stops the trial.
 
-        Raises StorageFullError, CheckpointStoreError or DataUnavailableOnMachineError for a failure of this machine.
+        Raises the error of `_raise_error_of_machine_failure` for a failure of this machine.
         """
         self._send_heartbeats_if_due()
         self.states.note_message(task, message)
@@ -334,7 +344,10 @@ def _raise_error_of_machine_failure(message: TaskFailed) -> None:
         StorageFullError: The disk is full.
         CheckpointStoreError: The checkpoint store cannot be reached.
         DataUnavailableOnMachineError: This machine has no data set.
+        CodeChangedError: The code of a plugin changed while the study ran.
     """
+    if message.code_changed:
+        raise CodeChangedError(message.reason)
     if message.disk_full:
         raise StorageFullError(message.reason)
     if message.store_unavailable:

@@ -13,7 +13,7 @@ from bln_search.storage.tokens import Bearer
 from service.context import AppContext
 from service.pages.rendering.viewer import make_viewer_variables
 from service.security import StudyAccess
-from service.serializers import serialize_study
+from service.serializers import serialize_study_detail
 
 _WAITING = (StudyState.ACCEPTED, StudyState.RUNNING)
 
@@ -25,7 +25,7 @@ def study_head_variables(context: AppContext, listed: StudyListItemWithSpec, bea
     lacks_worker = waits_for_worker and not context.ledger.workers.list_live_workers()
     return {
         "viewer": make_viewer_variables(bearer),
-        "study": serialize_study(listed),
+        "study": serialize_study_detail(listed),
         "has_remaining_time": listed.state == StudyState.RUNNING and not lacks_worker,
         "place": None if lacks_worker else _find_queue_place(context, listed),
         "external": spec.external,
@@ -42,6 +42,7 @@ def study_title_variables(context: AppContext, study: StudyAccess) -> dict[str, 
         "name": study.name,
         "title": listed.title if listed else "",
         "state": study.state,
+        "code_changes": listed.code_changes if listed else (),
         "is_external": listed is not None and listed.kind == StudyKind.EXTERNAL,
     }
 

@@ -60,6 +60,9 @@ class StudyDetail(Study):
     """A study with its specification and all default values."""
 
     spec: dict[str, Any]
+    code_changes: tuple[str, ...] = Field(
+        default=(), description="how the code that made its results changed, in sentences; empty if it did not"
+    )
 
 
 class SubmittedStudy(StudyDetail):

@@ -31,17 +31,22 @@ def install(folder):
     (facts / "entry_points.txt").write_text("\n".join(groups))
 
 
-def test_study_runs_with_model_and_data_of_the_plugin(tmp_path):
-    install(tmp_path)
+def write_data_and_study(folder):
     rng = np.random.default_rng(0)
     arrays = {}
     for split, count in (("train", 80), ("test", 40)):
         inputs = rng.integers(0, 256, (count, 6), dtype=np.uint8)
         arrays |= {f"{split}_inputs": inputs, f"{split}_labels": (inputs[:, 0] > inputs[:, 1]).astype(np.int64)}
-    (tmp_path / "data").mkdir()
-    np.savez(tmp_path / "data" / "own_data.npz", **arrays)
+    (folder / "data").mkdir()
+    np.savez(folder / "data" / "own_data.npz", **arrays)
     (study,) = blocks(PAGE, "yaml")
-    (tmp_path / study.title).write_text(study.text)
+    (folder / study.title).write_text(study.text)
+    return study
+
+
+def test_study_runs_with_model_and_data_of_the_plugin(tmp_path):
+    install(tmp_path)
+    study = write_data_and_study(tmp_path)
     lines = [words for block in blocks(PAGE, "bash") for words in shell_lines(block.text)]
     calls = [words[1:] for words in lines if words[0] == "bln-search"]
     assert [call[0] for call in calls] == ["data", "validate", "run", "export"]
@@ -108,3 +113,35 @@ print(f"{losses[0]:.4f}", correct.sum().item(), metric.compute())
     first, second = run_python(code, where=tmp_path).splitlines()
     assert first == "mean focal loss in nats, False"
     assert second == "0.1733 2 1.0"
+
+
+USES = (
+    ["run", "own.yaml", "--data", "data"],
+    ["export", "own_study", "--output", "own_best", "--data", "data"],
+    ["probe", "own_study", "--batch-sizes", "5", "--data", "data"],
+    ["search-layers", "own_study", "--data", "data"],
+    ["verify", "own_study", "--data", "data"],
+)
+PRINT_ERRORS = """
+from bln_search.cli.main import app
+from bln_search.core.errors import CodeChangedError
+
+for call in {calls}:
+    try:
+        app(call, standalone_mode=False)
+    except CodeChangedError as error:
+        print(error)
+"""
+
+
+def test_no_command_mixes_results_with_changed_code_of_the_plugin(tmp_path):
+    install(tmp_path)
+    write_data_and_study(tmp_path)
+    run_calls(USES[:1], where=tmp_path)
+    file = tmp_path / "own_parts.py"
+    file.write_text(file.read_text().replace("nn.Tanh", "nn.Sigmoid"))
+    errors = run_python(PRINT_ERRORS.format(calls=USES), where=tmp_path).splitlines()
+    assert [f"own_parts.py ({file})" in error for error in errors] == [True] * len(USES)
+    accepted = run_calls([[*USES[0], "--accept-code-change"]], where=tmp_path)
+    assert "The code of this study changed: own_parts.py" in accepted
+    assert len(printed_ranks(accepted)) == 20

@@ -172,13 +172,13 @@ def test_an_unusable_file_is_logged_and_training_starts_anew(environment, expect
 
 @pytest.mark.parametrize(
     ("function", "value"),
-    [("_describe_processor", "another processor"), ("_compute_package_digest", "another revision")],
+    [("_describe_processor", "another processor"), ("digest_folder", "another revision")],
 )
 def test_a_state_of_another_machine_or_revision_is_not_used(
     environment, expected, function, value, monkeypatch, caplog
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(f"bln_search.execution.training_fingerprint.{function}", lambda: value)
+        patch.setattr(f"bln_search.execution.training_fingerprint.{function}", lambda *_: value)
         run(environment, kill_after=3)
     second = run(environment)
     assert value in caplog.text

@@ -26,6 +26,7 @@ from bln_search.api.export.exported import (
 )
 from bln_search.api.export.state import collect_package_versions, find_batch_size_limit, fold_network_or_explain
 from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.code_identity import CODE_CHANGES
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
 from bln_search.core.records import CheckpointRecord
@@ -56,6 +57,7 @@ class TrainedRow:
         estimate: The population estimate of the row; None if it reads no population.
         batch_size: The inference mini-batch size of the row.
         figures: Loss and accuracy of the row by split.
+        code_changes: How the code of the study's results changed, in sentences.
     """
 
     study: str
@@ -66,6 +68,7 @@ class TrainedRow:
     estimate: str | None
     batch_size: int
     figures: ExportedRowMetrics
+    code_changes: tuple[str, ...] = ()
 
     @property
     def row_label(self) -> str:
@@ -194,5 +197,8 @@ def _describe_export_origin(row: TrainedRow) -> ExportOrigin:
         judged_under=checkpoint.judged_under,
         checkpoint_sha256=checkpoint.sha256,
         data=trial.data.model_dump(mode="json"),
-        trained_with=checkpoint.provenance,
+        trained_with={
+            **checkpoint.provenance,
+            **({CODE_CHANGES: list(row.code_changes)} if row.code_changes else {}),
+        },
     )

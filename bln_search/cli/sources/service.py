@@ -141,6 +141,7 @@ def _study_record_from_json(study: dict[str, Any]) -> StudyRecord:
         reason=study["reason"],
         owner=study["owner"],
         tags=tuple(study.get("tags", ())),
+        code_changes=tuple(study.get("code_changes", ())),
     )
 
 

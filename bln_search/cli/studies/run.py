@@ -9,6 +9,7 @@ import typer
 from bln_search.cli.environment import check_executor_options, make_execution_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
+    AcceptCodeChangeOption,
     DatabaseOption,
     DataOption,
     DetailsOption,
@@ -52,6 +53,7 @@ def run(
     output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
     details: DetailsOption = False,
+    accept_code_change: AcceptCodeChangeOption = False,
 ) -> None:
     """Train and evaluate the remaining trials of a study, then print its ranked table.
 
@@ -78,7 +80,14 @@ def run(
         study_id = ledger.studies.store_study_once(study)
         ledger.checkpoints.write_ownership_marker_of_database(environment.checkpoints)
         with choose_progress_watcher(trial_executor.num_parallel_trials, quiet=quiet) as watcher:
-            state = run_study(ledger, study_id, trial_executor, watcher, checkpoints=environment.checkpoints)
+            state = run_study(
+                ledger,
+                study_id,
+                trial_executor,
+                watcher,
+                checkpoints=environment.checkpoints,
+                accept_code_change=accept_code_change,
+            )
         if state is StudyState.COMPLETE:
             options = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)
             get_or_compute_analysis(ledger, study_id, environment, options)

@@ -8,7 +8,13 @@ from typing import Protocol
 
 import torch
 
-from bln_search.core.errors import BlnSearchError, CheckpointStoreError, DataUnavailableOnMachineError, StorageFullError
+from bln_search.core.errors import (
+    BlnSearchError,
+    CheckpointStoreError,
+    CodeChangedError,
+    DataUnavailableOnMachineError,
+    StorageFullError,
+)
 from bln_search.core.files.atomic import DISK_FULL_ERRNOS
 from bln_search.core.reasons import describe_exception, limit_reason
 from bln_search.core.states import FailureClass
@@ -48,7 +54,7 @@ def make_task_failed_message(error: Exception) -> TaskFailed:
     reason = describe_exception(error)
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or _is_out_of_memory(error):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
-    if isinstance(error, CheckpointStoreError | DataUnavailableOnMachineError):
+    if isinstance(error, CheckpointStoreError | DataUnavailableOnMachineError | CodeChangedError):
         return _task_failed_from_resource_error(error)
     disk_full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in DISK_FULL_ERRNOS)
     if isinstance(error, BlnSearchError):
@@ -60,8 +66,12 @@ def make_task_failed_message(error: Exception) -> TaskFailed:
     return TaskFailed(FailureClass.USER_ERROR, reason)
 
 
-def _task_failed_from_resource_error(error: CheckpointStoreError | DataUnavailableOnMachineError) -> TaskFailed:
-    """The failure of a trial whose data set or checkpoint store is not available."""
+def _task_failed_from_resource_error(
+    error: CheckpointStoreError | DataUnavailableOnMachineError | CodeChangedError,
+) -> TaskFailed:
+    """The failure of a trial whose data set, checkpoint store or code is not available."""
+    if isinstance(error, CodeChangedError):
+        return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), code_changed=True)
     if isinstance(error, DataUnavailableOnMachineError):
         return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_missing=True)
     return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_unavailable=True)

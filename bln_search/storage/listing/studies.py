@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from bln_search.core.code_identity import StudyCode
 from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.storage.pagination import PageRequest, Sorts, limit_to_page_plus_one
 from bln_search.storage.studies.eta import StudyThroughput, measure_throughput_by_study
@@ -57,9 +58,14 @@ class StudyListItem:
 
 @dataclass(frozen=True, kw_only=True)
 class StudyListItemWithSpec(StudyListItem):
-    """A study with its specification as JSON."""
+    """A study with its specification as JSON.
+
+    Attributes:
+        code_changes: How the code of its results changed, in sentences.
+    """
 
     spec_json: str
+    code_changes: tuple[str, ...] = ()
 
 
 _OTHER_TABLES = ("trials", "throughput", "tags")
@@ -139,11 +145,12 @@ def _lowercase_column(column: ColumnElement[str] | InstrumentedAttribute[str], t
 
 def find_study_item(session: Session, study_id: int) -> StudyListItemWithSpec | None:
     """A study; None where there is none."""
-    row = session.execute(select(*_COLUMNS, StudyRow.spec).where(StudyRow.id == study_id)).first()
+    row = session.execute(select(*_COLUMNS, StudyRow.spec, StudyRow.code).where(StudyRow.id == study_id)).first()
     if row is None:
         return None
     (values,) = _read_study_item_fields(session, [row])
-    return StudyListItemWithSpec(**values, spec_json=row.spec)
+    changes = () if row.code is None else StudyCode.decode(row.code).change_sentences
+    return StudyListItemWithSpec(**values, spec_json=row.spec, code_changes=changes)
 
 
 def _read_study_item_fields(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:

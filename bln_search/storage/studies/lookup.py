@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, func, select
 from sqlalchemy.orm import Session
 
+from bln_search.core.code_identity import StudyCode
 from bln_search.core.errors import AmbiguousStudyError
 from bln_search.core.names import ambiguous_study_name_message
 from bln_search.core.states import StudyState, TrialState
@@ -68,6 +69,7 @@ def make_study_record(row: StudyRow, trials: dict[TrialState, int]) -> StudyReco
         row: The row.
         trials: Number of the study's trials by state.
     """
+    code = None if row.code is None else StudyCode.decode(row.code)
     return StudyRecord(
         id=row.id,
         name=row.name,
@@ -80,4 +82,6 @@ def make_study_record(row: StudyRow, trials: dict[TrialState, int]) -> StudyReco
         reason=row.reason,
         owner=row.owner,
         tags=tuple(tagged.tag for tagged in row.tag_rows),
+        code=code,
+        code_changes=() if code is None else code.change_sentences,
     )

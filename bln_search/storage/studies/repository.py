@@ -7,6 +7,7 @@ from collections.abc import Callable
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
+from bln_search.core.code_identity import CodeVersion, StudyCode
 from bln_search.core.errors import StudyBusyError, StudyLeaseLostError, UnknownStudyError
 from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
@@ -17,7 +18,13 @@ from bln_search.storage.leases import LEASE
 from bln_search.storage.migration import check_schema_revision_unchanged
 from bln_search.storage.studies.deletion import delete_study_and_list_unneeded_files
 from bln_search.storage.studies.error_count import WORKER_ERROR, count_worker_errors_since_reset
-from bln_search.storage.studies.lifecycle import OPEN_STATES, get_or_create_study_id, set_study_state, state_after_run
+from bln_search.storage.studies.lifecycle import (
+    OPEN_STATES,
+    get_and_lock_study,
+    get_or_create_study_id,
+    set_study_state,
+    state_after_run,
+)
 from bln_search.storage.studies.lookup import StudyHeader, find_header, find_study_row, make_study_record
 from bln_search.storage.studies.lost_runners import release_studies_of_ended_processes
 from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
@@ -109,6 +116,22 @@ class StudyRepository:
     def release_studies_of_ended_processes(self, is_alive: Callable[[str], bool]) -> None:
         """Release every study whose process is known to have ended; `is_alive` as for `lease_and_start`."""
         release_studies_of_ended_processes(self.database, is_alive)
+
+    def add_code_version(self, study_id: int, version: CodeVersion) -> StudyCode:
+        """Record another version of the code of a study's results, unless it is the newest one already.
+
+        Returns:
+            Every version.
+        """
+        with self.database.write_session() as session:
+            study = get_and_lock_study(session, study_id)
+            recorded = () if study.code is None else StudyCode.decode(study.code).versions
+            if recorded and recorded[-1].identity == version.identity:
+                return StudyCode(recorded)
+            code = StudyCode((*recorded, version))
+            study.code = code.encode()
+            study.revision += 1
+            return code
 
     def finish_run(
         self, study_id: int, *, exhausted: bool = True, runner: str | None = None, reason: str | None = None

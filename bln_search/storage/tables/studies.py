@@ -29,6 +29,7 @@ class StudyRow(Table):
         reason: Why the study failed.
         runner: The process that runs the study, or analyses it when it is complete.
         runner_until: When the lease of `runner` expires.
+        code: Versions of the code of its results, as JSON; None where none was recorded.
     """
 
     __tablename__ = "study"
@@ -56,6 +57,7 @@ class StudyRow(Table):
     ended_at: Mapped[datetime | None]
     runner: Mapped[str | None] = mapped_column(String(200))
     runner_until: Mapped[datetime | None]
+    code: Mapped[str | None] = mapped_column(Text)
     tag_rows: Mapped[list[StudyTagRow]] = relationship(order_by="StudyTagRow.tag", viewonly=True)
 
 

@@ -32,6 +32,7 @@ from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies_of_recommended_network
 from bln_search.worker.analysis.layer_results import compute_per_layer_results_of_study
 from bln_search.worker.layer_search import search_layers_of_study
+from bln_search.worker.study_code import check_code_of_study
 
 _log = logging.getLogger(__name__)
 
@@ -166,7 +167,7 @@ def _analyze_without_layer_search(
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = group_values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
     latency_source = (
-        earlier if environment is None else _try_to_measure_latencies(ledger, study.id, recommendation, environment)
+        earlier if environment is None else _try_to_measure_latencies(ledger, study, recommendation, environment)
     )
     return Analysis(
         comparison=comparison,
@@ -184,11 +185,12 @@ def _analyze_without_layer_search(
 
 
 def _try_to_measure_latencies(
-    ledger: Ledger, study_id: int, recommendation: Recommendation, environment: ExecutionEnvironment
+    ledger: Ledger, study: StudyRecord, recommendation: Recommendation, environment: ExecutionEnvironment
 ) -> Analysis:
     """An analysis with latencies, device and threads only; empty if the measurement fails."""
-    with capture_failure(study_id, "timed", transient=(CheckpointStoreError,)):
-        latencies = measure_latencies_of_recommended_network(ledger, study_id, recommendation, environment)
+    with capture_failure(study.id, "timed", transient=(CheckpointStoreError,)):
+        check_code_of_study(ledger, study)
+        latencies = measure_latencies_of_recommended_network(ledger, study.id, recommendation, environment)
         if latencies:
             return Analysis(latencies=latencies, device=environment.device, threads=environment.threads)
     return Analysis()

@@ -13,8 +13,10 @@ from datetime import timedelta
 from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
+    CodeChangedError,
     DataError,
     ExportError,
+    ModelError,
     SchemaChangedError,
     StaleAttemptError,
     StorageFullError,
@@ -128,7 +130,7 @@ class ExportBuilder:
         try:
             self.ledger.checkpoints.write_ownership_marker_of_database(self.environment.checkpoints)
             result = self._run_archive_process(record)
-        except (ExportError, DataError, UnknownStudyError) as error:
+        except (ExportError, DataError, ModelError, CodeChangedError, UnknownStudyError) as error:
             result = BuildFailure(str(error), is_machine_fault=False)
         except OSError as error:
             result = BuildFailure(f"no process could be started: {error}", is_machine_fault=True)

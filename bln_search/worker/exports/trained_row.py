@@ -14,10 +14,23 @@ from bln_search.ranking.metrics import SplitMetrics
 from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
+from bln_search.worker.study_code import check_code_of_study
 
 
-def load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, trial: TrialRecord) -> TrainedRow:
-    """The network of a trial of the row."""
+def load_trained_row(
+    ledger: Ledger,
+    study: StudyRecord,
+    row: LeaderboardRow,
+    trial: TrialRecord,
+    *,
+    accept_code_change: bool = False,
+) -> TrainedRow:
+    """The network of a trial of the row.
+
+    Raises:
+        CodeChangedError: The code of a plugin is not that of the network, and the change is not accepted.
+    """
+    code = check_code_of_study(ledger, study, accept_change=accept_code_change)
     evaluations = [
         record.evaluation
         for record in ledger.results.list_clean_evaluations(study.id)
@@ -32,11 +45,19 @@ def load_trained_row(ledger: Ledger, study: StudyRecord, row: LeaderboardRow, tr
         estimate=row.estimate,
         batch_size=row.batch_size,
         figures=_make_export_metrics(row, evaluations),
+        code_changes=() if code is None else code.change_sentences,
     )
 
 
 def load_requested_row(ledger: Ledger, record: ExportRecord) -> TrainedRow:
-    """The network of an export. Raises ExportError if the row or the network is gone, UnknownStudyError."""
+    """The network of an export.
+
+    Raises:
+        ExportError: The row or the network is gone.
+        UnknownStudyError: The study is gone.
+        CodeChangedError: The code of a plugin is not that of the network.
+        ModelError, DataError: A plugin cannot be loaded.
+    """
     study = ledger.studies.get(record.study_id)
     board = ledger.results.rank_rows_of_study(study.id, study.spec)
     row = next((row for row in board.rows if row.key == record.key.row), None)

@@ -83,7 +83,7 @@ def test_networks_of_a_database_without_exports_can_be_exported(url):
     before = {table: read_rows(engine, table) for table in tables}
     engine.dispose()
     ledger = open_and_upgrade_ledger(url)
-    added = {"evaluation": {"metrics": None}}
+    added = {"evaluation": {"metrics": None}, "study": {"code": None}}
     assert {table: read_rows(ledger.database.engine, table) for table in tables} == {
         table: [{**row, **added.get(table, {})} for row in rows] for table, rows in before.items()
     }

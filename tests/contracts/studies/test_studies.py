@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import func, select
 
+from bln_search.core.code_identity import CodeIdentity, CodeVersion
 from bln_search.core.enums import Scope
 from bln_search.core.errors import AmbiguousStudyError, StudyBusyError, UnknownStudyError
 from bln_search.core.states import StudyState, TrialState
@@ -142,3 +143,24 @@ def test_studies_of_ended_processes_are_released_and_no_others(ledger):
         }
     assert event_kinds(ledger, ended)[-2:] == ["attempt_lost", "study_interrupted"]
     assert ledger.trials.list_claimable_trials(ended)
+
+
+def test_versions_of_the_code_are_kept_in_order_and_each_once(ledger):
+    study_id = ledger.studies.store_study_once(STUDY)
+    other = ledger.studies.store_study_once(STUDY.model_copy(update={"seeds": (5,)}))
+    before = ledger.studies.get(study_id)
+    first = CodeVersion(CodeIdentity({"own.py": "1"}, {"bln_search/norms": "2"}), "1.0", ledger.now())
+    second = CodeVersion(CodeIdentity({"own.py": "é"}), "1.1", ledger.now(), ("own.py",), is_accepted=True)
+    for version in (first, first, second, second):
+        code = ledger.studies.add_code_version(study_id, version)
+    after = ledger.studies.get(study_id)
+    assert (before.code, before.code_changes) == (None, ())
+    assert after.code == code
+    assert code.versions == (first, second)
+    assert code.newest == second.identity
+    assert after.code_changes == code.change_sentences == ledger.listing.find_study_item(study_id).code_changes
+    assert ["own.py" in sentence for sentence in after.code_changes] == [True]
+    assert ledger.studies.get(other).code is None
+    assert ledger.studies.find_header(study_id).revision == 3
+    with pytest.raises(UnknownStudyError):
+        ledger.studies.add_code_version(99, first)

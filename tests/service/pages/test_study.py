@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import update
 
+from bln_search.core.code_identity import CodeIdentity, CodeVersion
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
 from bln_search.core.version import VERSION
@@ -14,7 +15,7 @@ from bln_search.storage.engine import write_session
 from bln_search.storage.events import EventRepository
 from bln_search.storage.tables import AttemptRow
 from bln_search.worker.analysis import compute_and_store_analysis
-from tests.support.service_world import RUNNER, finish_trial, start_study, study
+from tests.support.service_world import RUNNER, complete_study, finish_trial, start_study, study
 
 
 def test_page_of_a_waiting_study_shows_no_results(world, root):
@@ -95,3 +96,14 @@ def test_time_that_remains_is_shown_only_while_a_worker_runs(world, root):
     world.ledger.attempts.record_failure(token, FailureClass.USER_ERROR, "stopped", again=False)
     world.ledger.studies.finish_run(study_id, runner=RUNNER)
     assert remaining_times() == [[], [], []]
+
+
+def test_every_page_of_a_study_shows_that_its_code_changed(world, root):
+    number = complete_study(world.ledger, "changed", "ada")
+    pages = [f"/studies/{number}{page}" for page in ("", "/leaderboard", "/charts", "/trials", "/share")]
+    assert not any("own_parts.py" in root.get(page).text for page in pages)
+    assert root.get(f"/api/v1/studies/{number}").json()["code_changes"] == []
+    version = CodeVersion(CodeIdentity(), "1.0", world.ledger.now(), ("own_parts.py",), is_accepted=True)
+    code = world.ledger.studies.add_code_version(number, version)
+    assert all("own_parts.py" in root.get(page).text for page in pages)
+    assert root.get(f"/api/v1/studies/{number}").json()["code_changes"] == list(code.change_sentences)

@@ -12,6 +12,7 @@ from bln_search.api.export.description import LossAndAccuracy, StudyNetworkDescr
 from bln_search.api.export.exported import WEIGHTS_FILE
 from bln_search.api.export.runtimes import ONNX_PROGRAM, TORCH_PROGRAM
 from bln_search.core.blend import PopulationWeight, parse_estimate_label
+from bln_search.core.code_identity import CODE_CHANGES
 from bln_search.core.method import Statistic, StatisticSource
 from bln_search.core.registry import MODELS
 from bln_search.core.tasks import TaskName, describe_task
@@ -200,6 +201,7 @@ def _limitation_lines(export: StudyNetworkDescription) -> list[str]:
         "Which row of a table is best depends on task, data and mini-batch size.",
         "- The seed exported is the best of its row on validation unless another was requested, so its own validation "
         "figures are optimistic; those over seeds estimate what the row achieves.",
+        *(f"- {text}" for text in export.origin.trained_with.get(CODE_CHANGES, ())),
         f"- Study digest `{export.origin.study_digest}`, checkpoint SHA-256 `{export.origin.checkpoint_sha256}`.",
         "",
     ]

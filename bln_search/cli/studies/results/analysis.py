@@ -9,6 +9,7 @@ import typer
 from bln_search.cli.environment import make_execution_environment
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import (
+    AcceptCodeChangeOption,
     DatabaseOption,
     DataOption,
     DetailsOption,
@@ -101,6 +102,7 @@ def probe(
     device: DeviceOption = None,
     output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
+    accept_code_change: AcceptCodeChangeOption = False,
 ) -> None:
     """Measure the trained networks of a study in other mini-batches, without training again.
 
@@ -119,7 +121,12 @@ def probe(
         study_record = ledger.studies.get_by_name_or_id(study)
         environment = use_environment_in_this_process(make_execution_environment(settings, data, device))
         result_count = probe_networks_of_study(
-            ledger, study_record.id, environment, probes, make_progress_line_printer(quiet=quiet)
+            ledger,
+            study_record.id,
+            environment,
+            probes,
+            make_progress_line_printer(quiet=quiet),
+            accept_code_change=accept_code_change,
         )
         compute_and_store_analysis(ledger, study_record.id, None)
         if output_format is not RecordsFormat.TABLE:

@@ -10,6 +10,7 @@ import typer
 
 from bln_search.cli.exit_codes import report_nothing_written_on_interrupt
 from bln_search.cli.options import (
+    AcceptCodeChangeOption,
     DatabaseOption,
     DataOption,
     DocumentFormatOption,
@@ -73,6 +74,7 @@ def export(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an earlier export.")] = False,
     output_format: DocumentFormatOption = DocumentFormat.TABLE,
     quiet: QuietOption = False,
+    accept_code_change: AcceptCodeChangeOption = False,
 ) -> None:
     """Write a trained network with its configuration into a folder: weights, PyTorch and ONNX programs, model card.
 
@@ -86,9 +88,25 @@ def export(
     with report_nothing_written_on_interrupt():
         if service is None:
             with open_database_ignoring_service(database, settings) as ledger:
-                exported = export_from_database(ledger, settings, study, row, forms, data, output, progress, overwrite)
+                exported = export_from_database(
+                    ledger,
+                    settings,
+                    study,
+                    row,
+                    forms,
+                    data,
+                    output,
+                    progress,
+                    overwrite,
+                    accept_code_change=accept_code_change,
+                )
         elif data is not None:
             raise typer.BadParameter("a worker of the service reads its own data", param_hint="--data")
+        elif accept_code_change:
+            raise typer.BadParameter(
+                "a worker of the service uses its own code: accept the change on its machine",
+                param_hint="--accept-code-change",
+            )
         else:
             with open_service_client(service, token, settings) as client:
                 exported = export_from_service(client, study, row, forms, output, progress, overwrite)

@@ -80,6 +80,8 @@ def export_from_database(
     output: Path,
     progress: Progress,
     overwrite: bool,  # noqa: FBT001 - an option of the command
+    *,
+    accept_code_change: bool,
 ) -> ExportedRow:
     """Export a row with the packages of this machine."""
     study_record = ledger.studies.get_by_name_or_id(study)
@@ -91,7 +93,7 @@ def export_from_database(
     from bln_search.data import load_data_set
     from bln_search.worker.exports.trained_row import load_trained_row
 
-    trained = load_trained_row(ledger, study_record, row, trial)
+    trained = load_trained_row(ledger, study_record, row, trial, accept_code_change=accept_code_change)
     data_set = load_data_set(trained.trial.data.name, data or settings.data_folder, settings.cache)
     progress(f"exporting {trained.row_label}")
     description, parity = export_trained_row(

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from bln_search.cli.environment import make_execution_environment
 from bln_search.cli.options import (
+    AcceptCodeChangeOption,
     DatabaseOption,
     DataOption,
     DeviceOption,
@@ -62,6 +63,7 @@ def search_layers(
     device: DeviceOption = None,
     output_format: FormatOption = RecordsFormat.TABLE,
     quiet: QuietOption = False,
+    accept_code_change: AcceptCodeChangeOption = False,
 ) -> None:
     """Search the per-layer configurations of a study's trained networks, without training again.
 
@@ -92,6 +94,7 @@ def search_layers(
                 layers,
                 make_progress_line_printer(quiet=quiet),
                 max_workers=workers,
+                accept_code_change=accept_code_change,
             )
         except (DataError, ModelError) as error:  # some networks could not be searched
             compute_and_store_analysis(ledger, study_record.id, None, layer_search=LayerSearchStatus(str(error)))

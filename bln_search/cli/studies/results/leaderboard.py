@@ -184,7 +184,7 @@ def _print_leaderboard_table(console: Console, result: _PrintedLeaderboard) -> N
             score=result.study.spec.loss_description.text,
         )
     )
-    for line in unranked_reason_lines(result.board):
+    for line in (*unranked_reason_lines(result.board), *result.study.code_changes):
         print_line(line, console)
     if result.arm is not None:  # the analysis is about all rows
         line = f"Only rows of {result.arm}; ranks and groups are those among all rows."

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import typer
 
 from bln_search.cli.exit_codes import ExitCode, report_nothing_written_on_interrupt
-from bln_search.cli.options import DatabaseOption, DataOption, FormatOption, StudyArgument
+from bln_search.cli.options import (
+    AcceptCodeChangeOption,
+    DatabaseOption,
+    DataOption,
+    FormatOption,
+    StudyArgument,
+)
 from bln_search.cli.output import RecordsFormat, errors, print_line
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources import open_database_ignoring_service
@@ -82,14 +88,16 @@ def verify(
     data: DataOption = None,
     database: DatabaseOption = None,
     output_format: FormatOption = RecordsFormat.TABLE,
+    accept_code_change: AcceptCodeChangeOption = False,
 ) -> None:
     """Evaluate every network of a study again from its checkpoint and compare the results with the stored ones bitwise.
 
-    Nothing is written. The exit code is 0 if all results are identical. It is also 0 if losses differ by less than the
-    tolerance on another device, hardware or version of torch. Otherwise it is 1.
+    Nothing is written except an accepted change of code. The exit code is 0 if all results are identical. It is also 0
+    if losses differ by less than the tolerance on another device, hardware or version of torch. Otherwise it is 1.
     """
     settings = load_settings()
     from bln_search.execution.environment import ExecutionEnvironment
+    from bln_search.worker.study_code import check_code_of_study
 
     environment = ExecutionEnvironment(
         data=data or settings.data_folder, cache=settings.cache, checkpoints=settings.checkpoint_store
@@ -98,6 +106,7 @@ def verify(
     with report_nothing_written_on_interrupt(), open_database_ignoring_service(database, settings) as ledger:
         study_record = ledger.studies.get_by_name_or_id(study)
         study_record.check_has_no_external_results()
+        check_code_of_study(ledger, study_record, accept_change=accept_code_change)
         trials = ledger.trials.list_trials(study_record.id)
         trials_with_network = [trial for trial in trials if trial.checkpoint is not None and trial.freed_at is None]
         if trials_with_network:

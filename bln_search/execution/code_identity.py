@@ -1,0 +1,98 @@
+"""Digests of the code that makes the results of a study: of its plugins and of bln-search."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+
+from bln_search.core.code_identity import CodeIdentity, list_differing_files
+from bln_search.core.errors import CodeChangedError
+from bln_search.core.registry import (
+    CORRUPTIONS,
+    plugin_corruption_entry_points,
+    plugin_model_entry_points,
+)
+from bln_search.core.source_digests import (
+    digest_folder,
+    digest_modules_of_package,
+    digest_own_modules,
+    find_module_name,
+    find_source_path,
+)
+from bln_search.core.task_plugin import load_task_plugin, plugin_task_entry_points
+from bln_search.data.catalog import CATALOG, list_data_set_modules
+from bln_search.data.corruptions.catalog import get_corruption_function
+from bln_search.execution.messages import TrialTask
+from bln_search.models.factory import MODELS, get_model_factory
+from bln_search.specs.study import StudySpec
+from bln_search.specs.trial import TrialSpec
+
+_PACKAGE = Path(__file__).parents[1]
+_DECISIVE_PACKAGES = ("norms", "tasks")
+"""Packages of bln-search that every study uses."""
+
+
+def compute_code_identity(study: StudySpec | TrialSpec) -> CodeIdentity:
+    """Digest the code of a study or a trial.
+
+    Raises:
+        DataError: The data set of an installed package cannot be loaded.
+        ModelError: The model or the task of an installed package cannot be loaded.
+    """
+    corruptions = [condition.corruption for condition in study.evaluation.conditions]
+    return _compute_code_identity(study.model.name, study.data.name, study.resolved_task.name, corruptions)
+
+
+def _compute_code_identity(model: str, data: str, task: str, corruptions: Iterable[str]) -> CodeIdentity:
+    plugins = _list_task_modules(task)
+    built_in = {f"bln_search/{package}": digest_folder(_PACKAGE / package) for package in _DECISIVE_PACKAGES}
+    model_modules = frozenset({find_module_name(get_model_factory(model))})
+    if model in MODELS:
+        built_in |= digest_modules_of_package(model_modules, "bln_search.models")
+    else:
+        plugins |= model_modules | {plugin_model_entry_points()[model].module}
+    data_modules = list_data_set_modules(data)
+    if data in CATALOG:
+        built_in |= digest_modules_of_package(data_modules, "bln_search.data")
+    else:
+        plugins |= data_modules
+    for name in set(corruptions) - set(CORRUPTIONS):
+        plugins |= {find_module_name(get_corruption_function(name)), plugin_corruption_entry_points()[name].module}
+    return CodeIdentity(digest_own_modules(plugins), dict(sorted(built_in.items())))
+
+
+def _list_task_modules(name: str) -> frozenset[str]:
+    point = plugin_task_entry_points().get(name)
+    if point is None:
+        return frozenset()
+    plugin = load_task_plugin(name)
+    parts = [part for part in (plugin.score, *plugin.metrics.values(), plugin.check_labels) if part is not None]
+    modules = {part.partition(":")[0] if isinstance(part, str) else find_module_name(part) for part in parts}
+    return frozenset({point.module, *modules})
+
+
+def describe_changed_files(files: Iterable[str]) -> str:
+    """Names of files that changed, with their present paths."""
+    described = []
+    for name in files:
+        path = find_source_path(name)
+        described.append(f"{name} (not found now)" if path is None else f"{name} ({path})")
+    return ", ".join(described)
+
+
+def check_code_of_task(task: TrialTask) -> CodeIdentity:
+    """Return the code identity of the trial of a task in this process.
+
+    Raises:
+        CodeChangedError: It is not that of the process that runs the study.
+    """
+    identity = compute_code_identity(task.trial)
+    expected = task.code
+    if expected is not None and (differing := list_differing_files(expected.plugins, identity.plugins)):
+        raise CodeChangedError(
+            f"on {socket.gethostname()} the code of a trial is not that of the process that runs its study: "
+            f"{describe_changed_files(differing)}. The file changed while the study ran, or machines have different "
+            "versions: install one version everywhere, then start the command or worker again"
+        )
+    return identity
