@@ -83,7 +83,7 @@ def make_engine(url: str) -> Engine:
             )
         event.listen(engine, "handle_error", _disconnect_from_lost_server)
         if parsed.get_backend_name() == "postgresql" and "lock_timeout" not in str(parsed.query.get("options", "")):
-            event.listen(engine, "connect", _set_lock_timeout)
+            event.listen(engine, "begin", _set_lock_timeout_of_transaction)
         return engine
     if parsed.database and parsed.database != ":memory:" and not parsed.database.startswith("file:"):
         file = os.path.expanduser(parsed.database)  # noqa: PTH111 - a pathlib.Path would change `file:` URIs
@@ -103,19 +103,20 @@ def _create_engine(url: URL, **options: Any) -> Engine:
         raise LedgerError(f"the database {describe_database_url(url)} has an invalid option: {error}") from None
 
 
-def _make_default_connect_options(url: URL) -> dict[str, int | str]:
-    """Timeouts for a server that does not respond, and the encoding, except those that the URL sets."""
+def _make_default_connect_options(url: URL) -> dict[str, int | str | None]:
+    """Timeouts for a server that does not respond, and the encoding, except those that the URL sets.
+
+    psycopg prepares no statement: behind a pool such as PgBouncer another client may have one of the same name.
+    Prepared statements would seldom be used: psycopg forgets them when a connection returns to SQLAlchemy's pool.
+    """
     options = _CONNECT_OPTIONS if url.get_driver_name() in ("psycopg", "psycopg2") else {}
-    return {name: value for name, value in options.items() if name not in url.query}
+    given = {name: value for name, value in options.items() if name not in url.query}
+    return {**given, "prepare_threshold": None} if url.get_driver_name() == "psycopg" else {**given}
 
 
-def _set_lock_timeout(connection: Any, _record: Any) -> None:
-    """Set the lock timeout of a connection, outside of a transaction, whose rollback would undo the setting."""
-    connection.autocommit = True
-    cursor = connection.cursor()
-    cursor.execute(f"SET SESSION lock_timeout = '{_LOCK_TIMEOUT}s'")
-    cursor.close()
-    connection.autocommit = False
+def _set_lock_timeout_of_transaction(connection: Connection) -> None:
+    """Set the lock timeout of a transaction: a pool such as PgBouncer would give a session's to other clients."""
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{_LOCK_TIMEOUT}s'")
 
 
 def _disconnect_from_lost_server(context: ExceptionContext) -> None:

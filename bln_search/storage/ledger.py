@@ -24,7 +24,7 @@ from bln_search.storage.migration import (
     find_database_schema_revision,
 )
 from bln_search.storage.monitoring import LedgerMonitor
-from bln_search.storage.optuna_url import prepare_optuna_url
+from bln_search.storage.optuna_url import prepare_optuna_url_and_schema
 from bln_search.storage.results.analyses import AnalysisRepository
 from bln_search.storage.results.evaluations import ResultRepository
 from bln_search.storage.results.layer_searches import LayerSearchRepository
@@ -120,9 +120,9 @@ class Ledger:
         """Create the tables or upgrade them to this version. Raises LedgerError where a newer version wrote them."""
         create_or_upgrade_tables(self.database.engine)
 
-    def prepare_optuna_storage_url(self) -> str:
-        """The URL of the database with Optuna's records; in Postgres its schema is created."""
-        return prepare_optuna_url(self.database.engine)
+    def prepare_optuna_url_and_schema(self) -> tuple[str, str | None]:
+        """The URL of the database with Optuna's records and, in Postgres, their schema, which is created."""
+        return prepare_optuna_url_and_schema(self.database.engine)
 
 
 def open_ledger_without_schema_check(url: str) -> Ledger:

@@ -13,8 +13,8 @@ from bln_search.storage.engine import read_session, write_session
 SCHEMA = "optuna"
 
 
-def prepare_optuna_url(engine: Engine) -> str:
-    """The URL of a file beside a SQLite ledger, or of a schema in the ledger's Postgres database, which is created.
+def prepare_optuna_url_and_schema(engine: Engine) -> tuple[str, str | None]:
+    """The URL of a file beside a SQLite ledger, or the ledger's Postgres database and its schema, which is created.
 
     Raises:
         LedgerError: The ledger is in memory, or the schema cannot be created.
@@ -24,10 +24,9 @@ def prepare_optuna_url(engine: Engine) -> str:
         if not url.database or url.database == ":memory:":
             raise LedgerError("a study that samples its points needs a database in a file: give one with --database")
         ledger = Path(url.database)
-        return url.set(database=str(ledger.with_name(f"{ledger.stem}.optuna{ledger.suffix}"))).render_as_string()
-    schema = _create_optuna_schema(engine)
-    options = " ".join(part for part in (str(url.query.get("options", "")), f"-csearch_path={schema}") if part)
-    return url.update_query_dict({"options": options}).render_as_string(hide_password=False)
+        records = ledger.with_name(f"{ledger.stem}.optuna{ledger.suffix}")
+        return url.set(database=str(records)).render_as_string(), None
+    return url.render_as_string(hide_password=False), _create_optuna_schema(engine)
 
 
 def _create_optuna_schema(engine: Engine) -> str:
@@ -41,9 +40,11 @@ def _create_optuna_schema(engine: Engine) -> str:
     try:
         with write_session(engine) as session:
             session.execute(text(f'CREATE SCHEMA IF NOT EXISTS "{schema}"'))
-    except ProgrammingError as error:
+    except LedgerError as error:
+        if not isinstance(error.__cause__, ProgrammingError):
+            raise
         raise LedgerError(
-            f"the schema {schema} for Optuna's records cannot be created ({error.orig}): let a role that may create "
-            "schemas create it with this role as its owner"
+            f"the schema {schema} for Optuna's records cannot be created ({error.__cause__.orig}): let a role that may "
+            "create schemas create it with this role as its owner"
         ) from None
     return schema

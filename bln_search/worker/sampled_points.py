@@ -47,12 +47,13 @@ class StudyPointSampler:
         if search.sampler is Sampler.BRENT:
             self.samplers = {arm.label: BrentSampler(search, space) for arm in self.spec.arms}
             return
-        url = self.ledger.prepare_optuna_storage_url()
+        url, schema = self.ledger.prepare_optuna_url_and_schema()
         for arm in self.spec.arms:
             self.samplers[arm.label] = OptunaPointSampler(
                 search,
                 space,
                 storage=url,
+                schema=schema,
                 name=f"{self.spec.name} {arm.label} {suffix}",
                 epochs=search.epochs or self.spec.training.epochs,
             )

@@ -39,10 +39,12 @@ def test_postgres_has_timeouts_that_the_url_overrides(monkeypatch):
         "connect_timeout": 10,
         "tcp_user_timeout": 30_000,
         "client_encoding": "utf8",
+        "prepare_threshold": None,
     }
     assert engine_options[1]["connect_args"] == {
         "tcp_user_timeout": 30_000,
         "client_encoding": "utf8",
+        "prepare_threshold": None,
     }
 
 

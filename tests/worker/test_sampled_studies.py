@@ -11,6 +11,7 @@ import pytest
 from bln_search.core.states import StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import EpochDone, TrainingPruned
+from bln_search.search.optuna.records import OptunaRecords
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
 from tests.support.watchers import RecordingWatcher
@@ -35,7 +36,7 @@ def study(search="pruner: none", **replacements):
 
 
 def optuna_trials(ledger):
-    storage = optuna.storages.RDBStorage(ledger.prepare_optuna_storage_url())
+    storage = OptunaRecords(*ledger.prepare_optuna_url_and_schema())
     (name,) = optuna.study.get_all_study_names(storage)
     trials = optuna.load_study(study_name=name, storage=storage).trials
     storage.remove_session()

@@ -13,19 +13,18 @@ from typing import Any
 
 import optuna
 from optuna.samplers import RandomSampler
-from optuna.storages import RDBStorage
 from optuna.trial import FrozenTrial, Trial, TrialState
 from sqlalchemy import event
 from sqlalchemy.exc import SQLAlchemyError
 
 from bln_search.core import states
-from bln_search.core.errors import LedgerError
-from bln_search.core.sqlite import SQLITE_TIMEOUT, set_write_ahead_log
+from bln_search.core.sqlite import set_write_ahead_log
 from bln_search.search.optuna.distributions import (
     optuna_distributions_of_space,
     optuna_parameters_of_point,
     point_from_optuna_parameters,
 )
+from bln_search.search.optuna.records import OptunaRecords, make_records_error
 from bln_search.search.optuna.samplers import make_optuna_pruner, make_optuna_sampler
 from bln_search.search.outcomes import PointTrialRecord, find_point_outcome
 from bln_search.specs.sections.search import Pruner, SearchSpec
@@ -46,11 +45,13 @@ class OptunaPointSampler:
         spec: Sampler, pruner, objectives and budget.
         space: The space.
         storage: Database URL of Optuna's records.
+        schema: Their schema in Postgres; None for SQLite.
         name: Name of the Optuna study.
         epochs: Epochs of a complete training, for hyperband.
 
     Raises:
         LedgerError: Optuna's records cannot be used.
+        StorageFullError: No disk space is left for them.
     """
 
     accepts_points_from_elsewhere = True
@@ -58,13 +59,16 @@ class OptunaPointSampler:
     is_blocked_by_failed_trial = False
     end_reason = "every other point is known or was rejected"
 
-    def __init__(self, spec: SearchSpec, space: Space, *, storage: str, name: str, epochs: int) -> None:
-        self.spec, self.space, self.url = spec, space, storage
+    def __init__(
+        self, spec: SearchSpec, space: Space, *, storage: str, name: str, epochs: int, schema: str | None = None
+    ) -> None:
+        self.spec, self.space, self.url, self.schema = spec, space, storage, schema
         self.distributions = optuna_distributions_of_space(space)
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        with self._translate_optuna_errors(), warnings.catch_warnings():
+        # Optuna raises the last two where another version of it wrote the records
+        with self._translate_optuna_errors(RuntimeError, AssertionError), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna warns that some of its features are experimental
-            self.storage = _StorageClosedOnFailure(storage, engine_kwargs=_engine_options(storage))
+            self.storage = OptunaRecords(storage, schema)
             try:
                 self.study = self._create_or_load_optuna_study(name, epochs)
                 self._replace_sampler_with_new_seed()
@@ -238,32 +242,12 @@ class OptunaPointSampler:
         return point_from_optuna_parameters(self.space, trial.params)
 
     @contextmanager
-    def _translate_optuna_errors(self) -> Iterator[None]:
+    def _translate_optuna_errors(self, *further: type[Exception]) -> Iterator[None]:
+        translated: tuple[type[Exception], ...] = (SQLAlchemyError, optuna.exceptions.OptunaError, ValueError, *further)
         try:
             yield
-        except (SQLAlchemyError, optuna.exceptions.OptunaError, ValueError) as error:
-            reason = str(error).splitlines()[0]
-            location = self.url.rpartition("@")[2]
-            raise LedgerError(
-                f"Optuna's records {location} cannot be used: {reason}; delete them; they are written again from the "
-                "ledger"
-            ) from error
-
-
-class _StorageClosedOnFailure(RDBStorage):
-    """Optuna's records; their connections are closed where the constructor refuses the database."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        try:
-            super().__init__(*args, **options)
-        except BaseException:
-            if "engine" in vars(self):
-                self.engine.dispose()
-            raise
-
-
-def _engine_options(url: str) -> dict[str, Any]:
-    return {"connect_args": {"timeout": SQLITE_TIMEOUT}} if url.startswith("sqlite") else {"pool_pre_ping": True}
+        except translated as error:
+            raise make_records_error(error, self.url, self.schema) from error
 
 
 def _use_write_ahead_log(connection: Any, _record: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 from bln_search.core.errors import StaleAttemptError
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState, TrialState
+from bln_search.search.optuna.records import OptunaRecords
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import make_full_trial_spec
 from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, finish_trial, no_worker_is_alive
@@ -62,7 +63,7 @@ def test_pruned_trial_is_a_result_for_the_sampler(ledger):
 
 def test_optuna_records_are_apart_from_the_ledger(ledger):
     """Its tables are called like ours or like Alembic's: in one namespace they would break each other."""
-    storage = optuna.storages.RDBStorage(ledger.prepare_optuna_storage_url())
+    storage = OptunaRecords(*ledger.prepare_optuna_url_and_schema())
     study = optuna.create_study(storage=storage, study_name="other")
     study.tell(study.ask(), 1.0)
     assert optuna.load_study(study_name="other", storage=storage).best_value == 1.0
