@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from bln_search.api.apply import apply_configuration
+from bln_search.api.arguments import check_network_is_module
+from bln_search.api.compiled import run_compiled_networks_eagerly
 from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.role_loader import Loader, RoleLoader
@@ -21,7 +23,7 @@ from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate, PopulationRefresh, parse_enum
-from bln_search.core.errors import BatchDependenceWarning, DataError
+from bln_search.core.errors import BatchDependenceWarning, DataError, ModelError
 from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.scoring import score_examples
@@ -101,7 +103,8 @@ def fine_tune(
         `epoch` it has the population values of its weights, with `never` those with which it was trained.
 
     Raises:
-        ModelError: The network has no normalization layers, or the configuration has no value.
+        ModelError: The network has no normalization layers, no parameter to train, or cannot be copied; gradients are
+            disabled; or the configuration has no value.
         DataError: A loader does not yield mini-batches.
         ValueError: Another argument is invalid.
 
@@ -112,7 +115,8 @@ def fine_tune(
     refresh = parse_enum(PopulationRefresh, refresh, "refresh")
     if epochs < 1:
         raise ValueError(f"epochs is a whole number of at least 1, not {epochs}")
-    tuned = deepcopy(network)
+    _check_trainable(network)
+    tuned = _copy_network(network)
 
     def rank_all_configurations() -> RankedConfigurations:
         return evaluate_configurations(tuned, train_loader, validation_loader, test_loader=test_loader, **options)
@@ -138,6 +142,42 @@ def fine_tune(
     for layer in get_norms_by_name(tuned).values():
         layer.population_outdated = False
     return tuned, FineTuningResult(before, rank_all_configurations(), row.configuration, records, tuning.diverged)
+
+
+def _check_trainable(network: nn.Module) -> None:
+    """Raise ModelError where no gradient can be computed."""
+    check_network_is_module(network, "fine_tune(network, ...)")
+    if not torch.is_grad_enabled():
+        raise ModelError("fine_tune trains the network: call it outside of torch.no_grad() and torch.inference_mode()")
+    parameters = list(network.parameters())
+    if not any(parameter.requires_grad for parameter in parameters):
+        raise ModelError(
+            f"fine_tune trains the parameters that require gradients, and this {type(network).__name__} has none: call "
+            "requires_grad_(True) on the layers to train"
+        )
+    if any(parameter.is_inference() for parameter in parameters):
+        raise ModelError(
+            f"this {type(network).__name__} was made in torch.inference_mode(), where no gradients are computed: make "
+            "it outside"
+        )
+
+
+def _copy_network(network: nn.Module) -> nn.Module:
+    """Return a deep copy; tensors that a hook computes from parameters, as in `weight_norm`, are copied as values.
+
+    Raises:
+        ModelError: The network holds an object that cannot be copied.
+    """
+    values = [value for module in network.modules() for value in vars(module).values() if isinstance(value, Tensor)]
+    copies: dict[int, Any] = {id(value): value.detach().clone() for value in values if not value.is_leaf}
+    try:
+        return deepcopy(network, copies)
+    except Exception as error:
+        raise ModelError(
+            f"fine_tune trains a copy of the network, and this {type(network).__name__} cannot be copied "
+            f"({type(error).__name__}: {error}): remove locks, open files and connections from it, or give their owner "
+            "a __deepcopy__ method"
+        ) from error
 
 
 def _choose_training_row(
@@ -188,6 +228,7 @@ class _FineTuningCallbacks:
         losses, _, weights = score_examples(self.score, outputs, targets)
         return losses.mean() if weights is None else (weights * losses).sum() / weights.sum()
 
+    @run_compiled_networks_eagerly()
     def refresh_population_values(self) -> None:
         """Give the layers population values of the present weights."""
         inputs = self.adapter.iter_population_inputs(self.loader)

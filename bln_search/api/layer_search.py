@@ -23,6 +23,7 @@ from bln_search.api.arguments import (
     parse_gathered_moments,
     parse_memory_limit,
 )
+from bln_search.api.compiled import run_compiled_networks_eagerly
 from bln_search.api.estimates import collect_all_population_estimates, parse_population_loaders
 from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.fixed_layers import find_fixed_layers, stored_populations_of_fixed_layers
@@ -82,6 +83,7 @@ class _NetworkSearch:
     made_at: datetime = _UNUSED_TIME
 
 
+@run_compiled_networks_eagerly()
 def search_layers(
     network: nn.Module,
     train_loader: Loader,

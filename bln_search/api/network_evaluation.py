@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from bln_search.api.arguments import get_network_device
+from bln_search.api.compiled import run_compiled_networks_eagerly
 from bln_search.api.estimates import (
     collect_all_population_estimates,
     get_moments_of_first_data_population,
@@ -78,6 +79,7 @@ class NetworkEvaluator:
         DataError: Mini-batches do not fit the network.
     """
 
+    @run_compiled_networks_eagerly()
     def __init__(self, network: nn.Module, data: EvaluationData, settings: CheckedEvaluationArguments) -> None:
         self._network, self._layers = network, get_norms_by_name(network)
         self._adapter = BatchAdapter(
@@ -89,6 +91,7 @@ class NetworkEvaluator:
         )
         data.check_splits_hold_largest_batch(self._adapter, settings.batch_sizes)
 
+    @run_compiled_networks_eagerly()
     def evaluate_and_rank_per_condition(self) -> dict[str | None, RankedConfigurations]:
         """The ranked table of each condition; populations are collected once."""
         settings, layers = self._settings, self._layers
