@@ -132,7 +132,8 @@ class NormalizationBase(LayerStateBase):
 
         Under autocast it is at least that of the parameters.
         """
-        if torch.is_autocast_enabled(x.device.type) and self.bias is not None:
+        device = x.device.type
+        if self.bias is not None and torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
             return torch.promote_types(x.dtype, self.bias.dtype)
         return x.dtype
 

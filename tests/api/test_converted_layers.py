@@ -304,3 +304,41 @@ def test_a_converted_network_is_saved_and_loaded_as_a_whole():
     file.seek(0)
     x = torch.randn(3, 6)
     assert torch.equal(torch.load(file, weights_only=False)(x), network(x))
+
+
+class ScaledBatchNorm(nn.BatchNorm1d):
+    """A subclass with a method, an attribute and a module of its own, and the forward pass of torch."""
+
+    def __init__(self, features):
+        super().__init__(features)
+        self.scale = 3.0
+        self.extra = nn.Linear(2, 2)
+
+    def scaled(self):
+        return self.scale * self.running_mean
+
+
+class ReadingNorms(nn.Module):
+    """A network that computes with the attributes of its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.batch_norm, self.layer_norm = ScaledBatchNorm(8), nn.LayerNorm([4, 2])
+
+    def forward(self, x):
+        x = self.batch_norm(x) + self.batch_norm.extra(x[:, :2]).sum(1, keepdim=True) + self.batch_norm.scaled()
+        norm = self.layer_norm
+        return nn.functional.layer_norm(x.view(-1, 4, 2), norm.normalized_shape, norm.weight, norm.bias, norm.eps)
+
+
+@pytest.mark.parametrize("make_copy", [copy.deepcopy, lambda layer: pickle.loads(pickle.dumps(layer)), lambda x: x])
+def test_methods_attributes_and_modules_of_a_subclass_stay(make_copy):
+    torch.manual_seed(0)
+    network, x = ReadingNorms(), torch.randn(20, 8)
+    network(x * 2 + 1)
+    converted = make_copy(bln_search.convert(copy.deepcopy(network), method="same"))
+    for mode in (True, False):
+        torch.testing.assert_close(converted.train(mode)(x), network.train(mode)(x))
+    assert {name for name, _ in network.named_parameters()} <= {
+        name.replace("norm.norm", "norm") for name, _ in converted.named_parameters()
+    }

@@ -68,6 +68,7 @@ def test_a_layer_kept_in_single_precision_returns_the_dtype_of_its_input(norm, d
 def test_layers_in_single_precision_return_half_precision(method, dtype):
     layer = make_norm(method, 8, batch_size=6)
     assert layer(large_inputs(dtype)).dtype == dtype
+    assert layer.to("meta")(large_inputs(dtype).to("meta")).dtype == dtype
 
 
 @pytest.mark.parametrize("dtype", HALF)
