@@ -156,8 +156,10 @@ class IsolatedPasses:
         if network_state is not None:
             network_state.restore()
         random_state.restore()
+        versions = _versions_of_parameters(self._network)
         try:
             yield
+            _check_no_parameter_was_written(self._network, versions)
         finally:
             is_changed, is_random = not self._start.is_current, not random_state.is_current
             self.changes_state, self.draws_numbers = self.changes_state or is_changed, self.draws_numbers or is_random
@@ -213,25 +215,13 @@ def restored_network(network: nn.Module, *, with_random_state: bool = True) -> I
 
 @contextmanager
 def untouched_networks(networks: Sequence[nn.Module]) -> Iterator[None]:
-    """Restore the state of networks at the end of this context, with the attributes of their normalization layers.
-
-    Raises:
-        ModelError: a forward pass wrote a parameter, which cannot be undone.
-    """
+    """Restore the state of networks at the end of this context, with the attributes of their normalization layers."""
     states = [NetworkState(network, with_norms=True) for network in networks]
-    versions = [{name: _version(parameter) for name, parameter in network.named_parameters()} for network in networks]
     try:
         yield
     finally:
         for state in states:
             state.restore()
-    for network, of_network in zip(networks, versions, strict=True):
-        for name, parameter in network.named_parameters():
-            if of_network.get(name, _version(parameter)) != _version(parameter):
-                raise ModelError(
-                    f"a forward pass in evaluation mode changes the parameter {name}, so rows do not have the same "
-                    "weights: let it change a buffer, or nothing"
-                )
 
 
 def _make_attributes_cell(value: Any) -> tuple[_Cell, tuple[Any, ...]]:
@@ -358,6 +348,18 @@ def _is_lazy(network: nn.Module) -> bool:
     return any(map(is_lazy, chain(network.parameters(), network.buffers())))
 
 
-def _version(tensor: Tensor) -> tuple[int, int]:
-    """Return numbers that differ where a tensor was written or replaced."""
-    return id(tensor), 0 if tensor.is_inference() else tensor._version
+def _versions_of_parameters(network: nn.Module) -> list[int]:
+    """Return numbers that differ where a parameter was written."""
+    return [0 if parameter.is_inference() else parameter._version for parameter in network.parameters()]
+
+
+def _check_no_parameter_was_written(network: nn.Module, versions: Sequence[int]) -> None:
+    """Raise ModelError where a pass wrote a parameter, which is not restored; lazy layers are created by the first."""
+    now = _versions_of_parameters(network)
+    if len(now) == len(versions) and now != versions and not _is_lazy(network):
+        names = [name for name, _ in network.named_parameters()]
+        written = next(name for name, *pair in zip(names, versions, now, strict=True) if pair[0] != pair[1])
+        raise ModelError(
+            f"a forward pass in evaluation mode changes the parameter {written}, so rows do not have the same weights: "
+            "let it change a buffer, or nothing"
+        )
