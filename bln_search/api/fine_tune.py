@@ -171,13 +171,20 @@ def _copy_network(network: nn.Module) -> nn.Module:
     values = [value for module in network.modules() for value in vars(module).values() if isinstance(value, Tensor)]
     copies: dict[int, Any] = {id(value): value.detach().clone() for value in values if not value.is_leaf}
     try:
-        return deepcopy(network, copies)
+        copy = deepcopy(network, copies)
     except Exception as error:
         raise ModelError(
             f"fine_tune trains a copy of the network, and this {type(network).__name__} cannot be copied "
             f"({type(error).__name__}: {error}): remove locks, open files and connections from it, or give their owner "
             "a __deepcopy__ method"
         ) from error
+    computed = next((name for name, parameter in copy.named_parameters() if not parameter.is_leaf), None)
+    if computed is not None:
+        raise ModelError(
+            f"fine_tune trains a copy of the network, and in a copy the parameter {computed} cannot be trained, as it "
+            "belongs to a scripted or traced module: fine-tune the network with the module itself"
+        )
+    return copy
 
 
 def _choose_training_row(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import torch
 from torch import nn
 
 
@@ -32,6 +33,8 @@ def trace_entered_modules(network: nn.Module) -> Iterator[EnteredModules]:
     trace = EnteredModules()
     handles = []
     for name, module in network.named_modules():
+        if isinstance(module, torch.jit.ScriptModule):
+            continue  # it takes no hooks
         # a hook that returns something would replace inputs or outputs
         handles.append(
             module.register_forward_pre_hook(lambda module, _, name=name: trace.entered.append((name, module)))
