@@ -105,6 +105,7 @@ def search_layers(
     forward: Forward | None = None,
     target: Target | None = None,
     memory_limit: int = MEMORY_LIMIT,
+    progress: bool = True,
 ) -> RankedLayers:
     """Find the best configuration of each normalization layer, confirmed on examples that did not choose it.
 
@@ -136,6 +137,7 @@ def search_layers(
         forward: As for `evaluate_configurations`.
         target: As for `evaluate_configurations`.
         memory_limit: Bytes of the largest activation.
+        progress: As for `evaluate_configurations`.
 
     Returns:
         The best configurations, and what is confirmed.
@@ -164,7 +166,9 @@ def search_layers(
     gathered = parse_gathered_moments(gathered)
     layers = get_norms_by_name(network)
     kept = find_fixed_layers(layers, groups, parse_enum(UngroupedLayers, others, "others"))
-    adapter = BatchAdapter(network, forward, target, get_network_device(network), ProgressLines(enabled=True))
+    adapter = BatchAdapter(
+        network, forward, target, get_network_device(network), ProgressLines(enabled=parse_flag("progress", progress))
+    )
     data = EvaluationData.from_loaders(
         parse_population_loaders(train_loader), [SplitLoaders(None, validation_loader, test_loader)]
     )
@@ -204,11 +208,13 @@ def search_layers(
                 _check_search_space_enumerable(evaluator)
             else:
                 _check_evaluation_budget(evaluations, len(evaluator.space.choice_digits_by_uniform_configuration()))
+            adapter.progress.start_part("search_layers", "mini-batches under every configuration", len(batches))
             record = search_layers_and_cross_validate(
                 evaluator,
                 fold_of_batch,
                 LayerSearchOptions(spec.search, evaluations, keep, StrategyOptions(seed=seed)),
                 test=test_batches,
+                on_progress=lambda sums: adapter.progress.advance_to(sums.done),
             )
     record = record if weights is None else weights.add_to_record(record)
     without_loss = int((~np.isfinite(record.sums.mean_loss_per_configuration)).sum())

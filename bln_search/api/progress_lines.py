@@ -35,6 +35,10 @@ class ProgressLines:
         """
         self._part, self._unit, self._total, self._done = part, unit, total, 0
 
+    def advance_to(self, done: int) -> None:
+        """Set the number of what is done, and print a line if the last one is old enough."""
+        self.advance(done - self._done)
+
     def advance(self, count: int = 1) -> None:
         """Count what is done, and print a line if the last one is old enough."""
         self._done += count
