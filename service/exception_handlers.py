@@ -13,6 +13,7 @@ from fastapi.responses import JSONResponse, Response
 from pydantic import BaseModel
 from starlette.exceptions import HTTPException
 
+from bln_search.core.credentials import redact_secrets
 from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
@@ -154,7 +155,7 @@ def make_problem_response(request: Request, problem: ProblemException) -> Respon
         title=HTTPStatus(problem.status).phrase,
         status=problem.status,
         detail=_replace_surrogates(problem.detail),
-        instance=_replace_surrogates(request.url.path),
+        instance=_replace_surrogates(_redact_share_secret(request.url.path)),
         request_id=get_request_id(request),
         errors=[
             ProblemError(pointer=_replace_surrogates(error.json_pointer), detail=_replace_surrogates(error.message))
@@ -162,6 +163,11 @@ def make_problem_response(request: Request, problem: ProblemException) -> Respon
         ],
     )
     return JSONResponse(document.model_dump(), problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
+
+
+def _redact_share_secret(path: str) -> str:
+    """Replace the secret in the address of a share link, also an incomplete one."""
+    return re.sub(r"^(/+shared/+).+", r"\1***", redact_secrets(path), flags=re.IGNORECASE)
 
 
 def _replace_surrogates(text: str) -> str:

@@ -53,11 +53,10 @@ def _estimate_remaining_seconds(item: StudyListItem, trials: int) -> float | Non
 
 
 def _finished_fraction(item: StudyListItem, trials: int) -> float:
-    """The finished part of a study: its ended trials, and of its running trials the finished epochs."""
+    """The finished part of a study: its ended trials, and of the others the finished epochs."""
     if not trials:
         return 0.0
-    running = item.throughput.sum_of_finished_fractions if item.throughput is not None else 0.0
-    return min(1.0, (item.num_trials_with_result + running) / trials)
+    return min(1.0, (item.num_trials_with_result + item.finished_fractions) / trials)
 
 
 def serialize_study_detail(item: StudyListItemWithSpec) -> StudyDetail:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore
-from bln_search.core.errors import BlnSearchError
+from bln_search.core.errors import BlnSearchError, CheckpointStoreError
 from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.records import CheckpointRecord
 from bln_search.storage.ledger import Ledger
@@ -41,9 +41,19 @@ def get_verified_checkpoint_path_or_bytes(
 
 
 def cached_file_sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, which is read again only if it has changed. Raises FileNotFoundError."""
-    status = path.stat()
-    return _sha256_of_unchanged_file(path, status.st_size, status.st_mtime_ns, status.st_ino)
+    """Return the SHA-256 of a file, which is read again only if it has changed.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CheckpointStoreError: It cannot be read.
+    """
+    try:
+        status = path.stat()
+        return _sha256_of_unchanged_file(path, status.st_size, status.st_mtime_ns, status.st_ino)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise CheckpointStoreError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 @lru_cache(maxsize=_CACHED_DIGESTS)

@@ -12,6 +12,7 @@ from typing import BinaryIO
 from fastapi.responses import FileResponse, Response, StreamingResponse
 
 from bln_search.core.checkpoints import CheckpointStore, FolderStore
+from bln_search.core.checkpoints.store import validated_file_name
 from bln_search.core.exports import StoredArchive
 from bln_search.core.files.private import make_private_folder
 from service.results.checkpoint_files import cached_file_sha256
@@ -41,7 +42,7 @@ def make_archive_response(store: CheckpointStore, archive: StoredArchive, name: 
     """
     try:
         if isinstance(store, FolderStore):
-            path = store.path / archive.file
+            path = store.path / validated_file_name(archive.file)
             _check_archive_digest(archive, cached_file_sha256(path))
             return FileResponse(path, filename=name, media_type=MEDIA_TYPE, headers=_etag_header(archive))
         return _make_downloaded_archive_response(store, archive, name, scratch)

@@ -47,7 +47,7 @@ def get_checkpoint(
         file = get_verified_checkpoint_path_or_bytes(
             context.settings.checkpoint_store, context.ledger, study.id, record
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         freed_at = context.ledger.checkpoints.find_freed_time(study.id, record.file)
         reason = "is missing in the checkpoint store"
         if freed_at is not None:

@@ -25,7 +25,9 @@ class Progress(BaseModel):
     running: int
     failed: int
     fraction: float = Field(
-        ge=0, le=1, description="finished part: trials with a result, and of running trials the finished epochs"
+        ge=0,
+        le=1,
+        description="finished part: trials with a result, and of the others the epochs of their furthest attempt",
     )
 
 

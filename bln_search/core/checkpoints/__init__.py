@@ -7,12 +7,13 @@ from urllib.parse import unquote
 
 from bln_search.core.checkpoints.bucket import BucketStore
 from bln_search.core.checkpoints.folder import FolderStore
-from bln_search.core.checkpoints.store import CheckpointStore, StoredFileInfo, check_store_exists
+from bln_search.core.checkpoints.store import CheckpointStore, InvalidFileNameError, StoredFileInfo, check_store_exists
 
 __all__ = [
     "BucketStore",
     "CheckpointStore",
     "FolderStore",
+    "InvalidFileNameError",
     "StoredFileInfo",
     "check_store_exists",
     "open_checkpoint_store",

@@ -11,6 +11,9 @@ from typing import Protocol
 
 from bln_search.core.errors import CheckpointStoreError
 
+_LONGEST_NAME = 200
+"""Bytes of a file name: file systems allow 255, of which a temporary name beside it needs some."""
+
 _TEST_CONTENT = b"bln-search was here"
 
 
@@ -63,10 +66,14 @@ class CheckpointStore(Protocol):
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
 
 
+class InvalidFileNameError(FileNotFoundError, ValueError):
+    """The name, as from a damaged database, is not that of a file in a store: no store has such a file."""
+
+
 def validated_file_name(name: str) -> str:
-    """Return the name. Raises ValueError for a name with a path, which could lead out of the store."""
-    if not name or "/" in name or "\\" in name or name in {".", ".."}:
-        raise ValueError(f"{name!r} is not the name of a file in a store: give a name without a path")
+    """Return the name. Raises InvalidFileNameError for a name with a path, which could lead out of the store."""
+    if name in {"", ".", ".."} or any(character in name for character in "/\\\0") or len(name.encode()) > _LONGEST_NAME:
+        raise InvalidFileNameError(f"{name!r} is not the name of a file in a store: give a name without a path")
     return name
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Select, func, select
 
-from bln_search.core.checkpoints import CheckpointStore, StoredFileInfo
+from bln_search.core.checkpoints import CheckpointStore, InvalidFileNameError, StoredFileInfo
 from bln_search.core.errors import LedgerError
 from bln_search.core.exports import ARCHIVE_SUFFIX
 from bln_search.core.states import AttemptState
@@ -132,7 +133,8 @@ class GarbageCollector:
             if current != version:
                 version, referenced = current, self._filter_referenced_files(candidates)
             if not too_recent and name not in referenced:
-                checkpoints.delete(name)
+                with suppress(InvalidFileNameError):  # of a damaged database: no store has such a file
+                    checkpoints.delete(name)
 
     def _check_sole_owner(self, checkpoints: CheckpointStore) -> None:
         for owner, marker in iter_other_owning_databases(checkpoints, self.database.engine.url):

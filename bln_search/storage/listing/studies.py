@@ -14,6 +14,7 @@ from bln_search.core.code_identity import StudyCode
 from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.storage.pagination import PageRequest, Sorts, limit_to_page_plus_one
 from bln_search.storage.studies.eta import StudyThroughput, measure_throughput_by_study
+from bln_search.storage.studies.finished_epochs import sum_finished_fractions_by_study
 from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
 from bln_search.storage.tables import StudyRow, StudyTagRow
 
@@ -25,6 +26,7 @@ class StudyListItem:
     Attributes:
         trials: Trials by state.
         throughput: Throughput of a running study in which an attempt runs or has succeeded; None for other studies.
+        finished_fractions: Sum of the finished parts of its trials without a result, in trials.
         tags: Its tags in alphabetical order.
     """
 
@@ -48,6 +50,7 @@ class StudyListItem:
     ended_at: datetime | None
     trials: dict[TrialState, int] = field(default_factory=dict)
     throughput: StudyThroughput | None = None
+    finished_fractions: float = 0.0
     tags: tuple[str, ...] = ()
 
     @property
@@ -68,7 +71,7 @@ class StudyListItemWithSpec(StudyListItem):
     code_changes: tuple[str, ...] = ()
 
 
-_OTHER_TABLES = ("trials", "throughput", "tags")
+_OTHER_TABLES = ("trials", "throughput", "finished_fractions", "tags")
 _COLUMN_NAMES = tuple(name.name for name in fields(StudyListItem) if name.name not in _OTHER_TABLES)
 _TAGS = (
     select(func.aggregate_strings(StudyTagRow.tag, " "))
@@ -156,11 +159,14 @@ def find_study_item(session: Session, study_id: int) -> StudyListItemWithSpec | 
 def _read_study_item_fields(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:
     counts = count_trials_by_study_and_state(session, [row.id for row in rows])
     throughput = measure_throughput_by_study(session, [row.id for row in rows if row.state == StudyState.RUNNING])
+    unfinished = [row.id for row in rows if row.state != StudyState.COMPLETE]
+    fractions = sum_finished_fractions_by_study(session, unfinished)
     return [
         {
             **{name: getattr(row, name) for name in _COLUMN_NAMES},
             "trials": counts.get(row.id, {}),
             "throughput": throughput.get(row.id),
+            "finished_fractions": fractions.get(row.id, 0.0),
             "tags": tuple(sorted((row.tags or "").split())),
         }
         for row in rows

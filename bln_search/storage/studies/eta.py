@@ -34,11 +34,6 @@ class RunningTrial:
     resumed_epoch: int = 0
 
     @property
-    def finished_fraction(self) -> float:
-        """The part of its epochs that is finished, between 0 and 1."""
-        return min(1.0, self.epoch / self.epochs)
-
-    @property
     def expected_training_seconds(self) -> float | None:
         """The duration of this attempt, if all its epochs take as long as the finished ones; None before the first."""
         if self.epoch_at is None or self.epoch <= self.resumed_epoch:
@@ -58,11 +53,6 @@ class StudyThroughput:
 
     seconds: float | None
     running: tuple[RunningTrial, ...] = ()
-
-    @property
-    def sum_of_finished_fractions(self) -> float:
-        """The finished part of the running trials, in trials."""
-        return sum(trial.finished_fraction for trial in self.running)
 
     @property
     def mean_seconds_per_trial(self) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from sqlalchemy import update
 
 from bln_search.core.records import EpochRecord
@@ -57,7 +58,7 @@ def test_time_is_known_from_the_first_epoch_on(ledger):
     ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)
     tokens = [ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in (first, second)]
     (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
-    assert item.throughput.sum_of_finished_fractions == 0  # the epochs of an earlier attempt do not count
+    assert item.finished_fractions == 15 / 20
     assert item.throughput.estimate_remaining_seconds(1, AT) is None
     ledger.attempts.record_epochs(tokens[1], [epoch(number) for number in range(1, 8)])
     with write_session(ledger.database.engine) as session:
@@ -65,7 +66,7 @@ def test_time_is_known_from_the_first_epoch_on(ledger):
         session.execute(update(EventRow).where(EventRow.kind == "epoch").values(at=AT + timedelta(seconds=70)))
     (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
     assert item.throughput.running == (RunningTrial(AT, 20), RunningTrial(AT, 20, 7, AT + timedelta(seconds=70)))
-    assert item.throughput.sum_of_finished_fractions == 7 / 20
+    assert item.finished_fractions == pytest.approx(15 / 20 + 7 / 20)
     now = AT + timedelta(seconds=80)  # a trial takes 200 seconds; two of three have 120 to go
     assert item.throughput.estimate_remaining_seconds(1, now) == (2 * 120 + 200) / 2
 
@@ -80,7 +81,7 @@ def test_epochs_before_a_resumption_count_as_finished_and_not_for_the_speed(ledg
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_attempt_reports([ResumptionReport(token, [epoch(number) for number in range(1, 11)])])
     (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
-    assert item.throughput.sum_of_finished_fractions == 10 / 20
+    assert item.finished_fractions == 10 / 20
     assert item.throughput.estimate_remaining_seconds(0, AT) is None
     ledger.attempts.record_epochs(token, [epoch(11), epoch(12)])
     with write_session(ledger.database.engine) as session:
