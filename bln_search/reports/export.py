@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import Any
@@ -127,7 +127,10 @@ def evaluation_setting_id_of_row(key: RowKey) -> str:
 
 
 def leaderboard_csv(
-    board: Leaderboard, comparisons: ComparisonFieldsByRow | None = None, sizes: BatchSizes | None = None
+    board: Leaderboard,
+    comparisons: ComparisonFieldsByRow | None = None,
+    sizes: BatchSizes | None = None,
+    code_changes: Sequence[str] = (),
 ) -> str:
     """CSV with a header and one line per row; missing values are empty.
 
@@ -135,15 +138,17 @@ def leaderboard_csv(
         board: The leaderboard.
         comparisons: Adds COMPARISON_COLUMNS.
         sizes: Mini-batch sizes of the rows that stand for several; adds `batch_sizes`, with spaces between them.
+        code_changes: How the code of the results changed; adds `code_changes`, the same in every row, if it did.
     """
     buffer = io.StringIO()
     columns = [*flat_table_column_names(board, with_comparisons=comparisons is not None), "ranked_on"]
     if sizes is not None:
         columns.insert(columns.index("batch_size") + 1, "batch_sizes")
-    writer = csv.DictWriter(buffer, columns, lineterminator="\n")
+    constant = {"code_changes": " ".join(code_changes)} if code_changes else {}
+    writer = csv.DictWriter(buffer, [*columns, *constant], lineterminator="\n")
     writer.writeheader()
     for row in board.rows:
-        values = {**flat_table_row(row, comparisons), "ranked_on": board.ranked_on}
+        values = {**flat_table_row(row, comparisons), "ranked_on": board.ranked_on, **constant}
         if sizes is not None:
             values["batch_sizes"] = " ".join(map(str, sizes.get(row.key, (row.batch_size,))))
         writer.writerow(values)

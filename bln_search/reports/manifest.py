@@ -43,6 +43,7 @@ def build_study_manifest(
             "created_at": _iso_time(study.created_at),
             "ended_at": _iso_time(study.ended_at),
             "digest": study.spec.digest,
+            "code_changes": list(study.code_changes),
             "spec": study.spec.model_dump(mode="json"),
         },
         "data": {

@@ -38,9 +38,9 @@ def enlarged():
     return replace(DIGITS, train_inputs=double_size(DIGITS.train_inputs), test_inputs=double_size(DIGITS.test_inputs))
 
 
-def train(folder, model, arm, evaluation="{}", data=DIGITS):
+def train(folder, model, arm, evaluation="{}", data=DIGITS, text=STUDY):
     """The study's only trial, its checkpoint and its evaluations; checkpoints go to `folder`."""
-    study = parse_study(STUDY.format(model=model, arm=arm, evaluation=evaluation))
+    study = parse_study(text.format(model=model, arm=arm, evaluation=evaluation))
     (trial,) = list_planned_trial_specs(study)
     messages = []
     load_data = places.load_data_set

@@ -88,3 +88,10 @@ def test_configurations_under_one_condition_share_its_identity():
     assert evaluation_setting_id_of_row(first._replace(point='{"training.epochs": 2}')) != evaluation_setting_id_of_row(
         first
     )
+
+
+def test_csv_says_that_the_code_of_its_results_changed():
+    plain = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
+    lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board(), code_changes=("a.py changed.", "b.py.")))))
+    assert [line.pop("code_changes") for line in lines] == ["a.py changed. b.py."] * len(plain)
+    assert lines == plain

@@ -13,6 +13,7 @@ from bln_search.core.records import StatisticDrift
 from bln_search.core.states import TrialState
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.curves import TrialLearningCurve
+from bln_search.reports.manifest import build_study_manifest
 from bln_search.reports.page import SECTIONS, Section, StudyReportContext
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Paragraph
 from bln_search.reports.page.html import render_study_report_html
@@ -153,3 +154,12 @@ def test_page_module_does_not_import_plotly():
     code += "print([n for n in ('plotly', 'pyarrow', 'torch') if n in sys.modules])"
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert process.stdout.strip() == "[]"
+
+
+def test_page_and_manifest_say_that_the_code_changed():
+    changed = replace(study(), code_changes=("own_parts.py changed.",))
+    context = replace(rich(), study=changed)
+    assert "own_parts.py changed." in render_study_report_html(context)
+    assert "own_parts.py changed." not in render_study_report_html(rich())
+    manifest = build_study_manifest(changed, [], machine={}, schema=None, now=changed.created_at)
+    assert manifest["study"]["code_changes"] == ["own_parts.py changed."]

@@ -43,16 +43,37 @@ class OutputParityAtBatchSize:
 
 
 @dataclass(frozen=True)
+class ProgramFigures:
+    """What an exported program achieves on the test split.
+
+    Attributes:
+        form: The program.
+        examples: Number of examples.
+        batch_size: Size of the mini-batches.
+        loss: Mean loss.
+        accuracy: Accuracy (fraction); None for a task without.
+    """
+
+    form: str
+    examples: int
+    batch_size: int
+    loss: float
+    accuracy: float | None
+
+
+@dataclass(frozen=True)
 class OutputParity:
     """The comparison at every mini-batch size.
 
     Attributes:
         inputs: Description of the inputs.
         sizes: The results, one for each mini-batch size.
+        test: What an exported program achieves on the test split of its study; None for a user's own network.
     """
 
     inputs: str
     sizes: tuple[OutputParityAtBatchSize, ...]
+    test: ProgramFigures | None = None
 
     @property
     def is_within_tolerance(self) -> bool:
@@ -70,6 +91,8 @@ class OutputParity:
     def to_json_object(self) -> dict[str, Any]:
         """The content of parity.json; a difference that is infinite or NaN is null."""
         content = asdict(self)
+        if self.test is None:
+            del content["test"]
         for size in content["sizes"]:
             size["differences"] = {
                 form: difference if isfinite(difference) else None for form, difference in size["differences"].items()

@@ -14,6 +14,7 @@ from bln_search.api.export.description import StudyNetworkDescription, output_na
 from bln_search.api.export.example_inputs import wrap_tensor_as_example_inputs
 from bln_search.api.export.folder import check_export_target_replaceable
 from bln_search.api.export.loading import load
+from bln_search.api.export.program_figures import measure_program_on_test_split
 from bln_search.api.export.runtimes import check_onnx_packages_installed
 from bln_search.api.export.trained_export import (
     TrainedRow,
@@ -57,7 +58,8 @@ def export_trained_row(
     Raises:
         MissingPackageError: The extra `export` is not installed.
         ExportError: The folder has other content, the row is undefined, the data consist of token ids, torch cannot
-            trace the network, or two forms of it compute different outputs.
+            trace the network, two forms of it compute different outputs, or the test loss of the program is not that of
+            the table.
         DataError: The checkpoint is missing or damaged.
     """
     task = row.trial.resolved_task
@@ -79,6 +81,7 @@ def export_trained_row(
         reload=load,
         output_name=output_name_for_task(description.task),
         remedy="export another row",
+        measure=partial(measure_program_on_test_split, row=row, data=data),
     )
     return write_and_compare_export(
         folder, plan, description, render_study_model_card, overwrite=overwrite, on_step=on_step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from bln_search.api.export.check import OutputParity, compare_outputs_of_forms
+from bln_search.api.export.check import OutputParity, ProgramFigures, compare_outputs_of_forms
 from bln_search.api.export.description import OwnNetworkDescription, StudyNetworkDescription
 from bln_search.api.export.example_inputs import ExampleInputs
 from bln_search.api.export.exported import CONFIGURATION_FILE, WEIGHTS_FILE
@@ -33,6 +33,9 @@ from bln_search.core.files.atomic import compute_file_sha256
 PARITY_FILE, CARD_FILE = "parity.json", "README.md"
 _Description = TypeVar("_Description", StudyNetworkDescription, OwnNetworkDescription)
 
+_EVALUATED_FORMS = (ExportFormat.TORCH_EXPORT, ExportFormat.ONNX, ExportFormat.SAFETENSORS)
+"""The form that is evaluated is the first of these that is written."""
+
 
 @dataclass(frozen=True)
 class ExportPlan:
@@ -49,6 +52,7 @@ class ExportPlan:
         reload: Reads the network from the weights in a folder.
         output_name: Name of the output in the ONNX program if the network returns one tensor.
         remedy: What helps if the forms differ, for the message.
+        measure: Evaluates a program, given its name; None to evaluate none.
     """
 
     network: nn.Module
@@ -61,6 +65,7 @@ class ExportPlan:
     reload: Callable[[Path], nn.Module]
     output_name: str
     remedy: str
+    measure: Callable[[str, Program], ProgramFigures] | None = None
 
 
 def write_and_compare_export(
@@ -135,7 +140,7 @@ def _write_weights_and_programs(staging: Path, plan: ExportPlan, program_network
 
 
 def _read_and_compare_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> OutputParity:
-    """Read the forms and compare them with the network. Raises ExportError if they differ."""
+    """Read the forms, compare them with the network, and evaluate one. Raises ExportError if figures differ."""
     readers: dict[ExportFormat, tuple[str, Callable[[Path], Program]]] = {
         ExportFormat.SAFETENSORS: ("safetensors", plan.reload),
         ExportFormat.TORCH_EXPORT: ("torch.export", load_torch_program_as_function),
@@ -157,7 +162,10 @@ def _read_and_compare_forms(staging: Path, plan: ExportPlan, folded: nn.Module |
             f"the exported forms do not compute the outputs of the network ({worst}); nothing was written: "
             f"{plan.remedy}"
         )
-    return parity
+    if plan.measure is None:
+        return parity
+    form = next(readers[kind][0] for kind in _EVALUATED_FORMS if kind in plan.formats)
+    return replace(parity, test=plan.measure(form, forms[form]))
 
 
 def _write_json_file(path: Path, content: object) -> None:

@@ -36,7 +36,7 @@ _LEGEND = (
 def leaderboard_section(context: StudyReportContext) -> Section:
     """The leaderboard, preceded by its warning and the significance of the first ranks."""
     board = context.leaderboard
-    blocks: list[Block] = []
+    blocks: list[Block] = [Paragraph(text, warning=True) for text in context.study.code_changes]
     warning = find_test_ranking_warning(board)
     if warning:
         blocks.append(Paragraph(format_sentence(warning), warning=True))

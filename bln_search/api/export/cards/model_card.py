@@ -49,6 +49,7 @@ def render_study_model_card(export: StudyNetworkDescription, parity: OutputParit
             *_statistic_source_lines(export),
             "## Figures\n",
             *_metrics_table_lines(export),
+            *_program_figure_lines(parity),
             "## Agreement of the forms\n",
             *output_parity_section_lines(parity),
             "## Limits\n",
@@ -177,6 +178,18 @@ def _metrics_table_lines(export: StudyNetworkDescription) -> list[str]:
         *(f"| {' | '.join(cells)} |" for cells in lines),
         f"\nMean ± standard deviation over seeds; loss is {export.loss.removeprefix('mean ')}, "
         f"mini-batches of {export.row.batch_size}.\n",
+    ]
+
+
+def _program_figure_lines(parity: OutputParity) -> list[str]:
+    """What the exported program itself achieves."""
+    test = parity.test
+    if test is None:
+        return []
+    accuracy = "" if test.accuracy is None else f", accuracy {_format_accuracy(test.accuracy)} %"
+    return [
+        f"The exported program ({test.form}) was evaluated on the same {test.examples} examples of the test split: "
+        f"loss {test.loss:.4f}{accuracy}.\n"
     ]
 
 

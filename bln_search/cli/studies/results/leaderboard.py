@@ -198,8 +198,8 @@ def format_study_name_and_title(study: StudyRecord) -> str:
     return f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
 
 
-def _encode_csv(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_csv(board, ComparisonFieldsByRow(analysis)).encode()
+def _encode_csv(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
+    return leaderboard_csv(board, ComparisonFieldsByRow(analysis), code_changes=study.code_changes).encode()
 
 
 def _encode_json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
@@ -207,6 +207,7 @@ def _encode_json(board: Leaderboard, study: StudyRecord, analysis: Analysis | No
         "study": study.name,
         "id": study.id,
         "state": study.state,
+        **({"code_changes": study.code_changes} if study.code_changes else {}),
         **loss_and_task_metric_fields(study.spec, board),
     }
     return (leaderboard_json(board, header, ComparisonFieldsByRow(analysis)) + "\n").encode()
