@@ -106,6 +106,7 @@ AcceptCodeChangeOption = Annotated[
     typer.Option(
         "--accept-code-change",
         help="Use changed code of models, data sets and tasks of packages; the change is shown with the results.",
+        rich_help_panel="Changed code",  # its long name would take the width of the other helps
     ),
 ]
 DeviceOption = Annotated[
