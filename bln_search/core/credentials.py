@@ -24,13 +24,18 @@ _SECRET_PARTS = (
 """What looks like a secret in a text: the user part of a URL, its query, an Authorization header, an access token."""
 
 
+def strip_surroundings(text: str) -> str:
+    """Return a text without what files, variables and copied text add before and after it."""
+    return text.strip(_SURROUNDING)
+
+
 def clean_token(text: str) -> str:
     """Return an access token without the white space around it.
 
     Raises:
         ValueError: It is empty, or contains a character that no token has. The message does not show the token.
     """
-    token = text.strip(_SURROUNDING)
+    token = strip_surroundings(text)
     if not token:
         raise ValueError("is empty")
     if _TOKEN.fullmatch(token) is None:
@@ -43,7 +48,7 @@ def clean_token(text: str) -> str:
 
 def clean_line(text: str) -> str:
     """Return a text without the white space around it. Raises ValueError if it is empty or has a control character."""
-    line = text.strip(_SURROUNDING)
+    line = strip_surroundings(text)
     if not line:
         raise ValueError("is empty")
     check_no_control_characters(line)

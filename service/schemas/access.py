@@ -7,6 +7,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
+from bln_search.core.credentials import strip_surroundings
 from bln_search.core.enums import Scope
 from bln_search.specs.spec_section import require_storable_text
 from bln_search.storage.share_links import MAX_DAYS
@@ -98,7 +99,7 @@ class SignIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    token: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+    token: Annotated[str, AfterValidator(strip_surroundings), StringConstraints(min_length=1, max_length=200)]
 
 
 class Session(BaseModel):

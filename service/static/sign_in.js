@@ -39,7 +39,7 @@ async function start() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   history.replaceState(null, "", location.pathname + location.search);
   if (token) {
-    await signIn(token);
+    await signIn(token.trim());
     return;
   }
   // A link on another site brings no cookie along; a question from this page does.

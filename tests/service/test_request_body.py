@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -101,5 +102,37 @@ def test_failed_work_gives_its_place_back():
     with queue.wait_for_turn():
         places = [queue._places.acquire(blocking=False) for _ in range(MAX_WAITING)]
         assert all(places)
-        with pytest.raises(ProblemException), queue.wait_for_turn():
-            pass
+        with queue.wait_for_turn():  # the thread that works goes on
+            assert queue._places._value == 0
+        with ThreadPoolExecutor(1) as pool, pytest.raises(ProblemException):
+            pool.submit(enter, queue).result()
+    enter(queue)
+
+
+def enter(queue):
+    with queue.wait_for_turn():
+        pass
+
+
+def test_large_drafts_of_the_editor_wait_with_large_bodies(world):
+    """A small one is checked at once."""
+    small = START + "seeds: [0]\n"
+    large = small + f"title: {'x' * LARGE_BODY}\n"
+
+    def check(text):
+        return world.client("ada", Scope.READ).post("/studies/new/check", json={"text": text})
+
+    places = [HEAVY_WORK._places.acquire(blocking=False) for _ in range(1 + MAX_WAITING)]
+    try:
+        assert all(places)
+        assert [check(large).status_code, check(small).status_code] == [503, 200]
+    finally:
+        for _ in places:
+            HEAVY_WORK._places.release()
+    assert check(large).status_code == 200
+
+
+@pytest.mark.parametrize("around", ["\n", " ", "\t", "\r\n", "\u00a0", "\ufeff"])
+def test_white_space_around_the_token_of_a_sign_in_is_ignored(world, around):
+    token = f"{around}{world.secrets['ada', Scope.READ]}{around}"
+    assert world.client(None).post("/api/v1/session", json={"token": token}).json()["account"] == "ada"

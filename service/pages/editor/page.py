@@ -26,11 +26,13 @@ from bln_search.specs.study_yaml import (
 from bln_search.storage.tokens import Bearer
 from service.admission import check_limits_and_compute_study_size
 from service.context import AppContext, ContextDep
+from service.http.heavy_work import HEAVY_WORK
 from service.http.problems import ProblemException
 from service.pages.editor.form import FIELDS, read_form_values_from_yaml, set_field_in_yaml
 from service.pages.rendering.templates import render_fragment_text, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.plan_estimate import make_plan_with_estimates
+from service.request_body import LARGE_BODY
 from service.schemas.studies import PlanOut
 from service.security import ReadableStudy, Reader, StudyAccess, Writer
 
@@ -177,6 +179,13 @@ _MINIMAL_STUDY = "name: my-study\ndata:\n  name: digits\nmodel:\n  name: mlp\nar
 @router.post("/new/check")
 def check_and_plan_draft(draft: StudyDraft, context: ContextDep, _reader: Reader) -> CheckedDraft:
     """The plan of a draft, or its errors with their lines. Nothing is stored."""
+    if len(draft.text) <= LARGE_BODY:
+        return _check_and_plan(draft, context)
+    with HEAVY_WORK.wait_for_turn():
+        return _check_and_plan(draft, context)
+
+
+def _check_and_plan(draft: StudyDraft, context: AppContext) -> CheckedDraft:
     text = draft.text if draft.field is None else set_field_in_yaml(draft.text, draft.field, draft.value)
     fields = read_form_values_from_yaml(text)
     try:
@@ -188,6 +197,8 @@ def check_and_plan_draft(draft: StudyDraft, context: ContextDep, _reader: Reader
         errors = [_make_draft_problem(problem) for problem in error.problems]
         return CheckedDraft(text=text, fields=fields, mistakes=errors, plan=None)
     except ProblemException as problem:
+        if problem.status != 422:
+            raise
         errors = [
             DraftProblem(line=_find_line_of_pointer(text, error.json_pointer), message=error.message)
             for error in problem.errors
