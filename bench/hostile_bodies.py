@@ -29,7 +29,7 @@ from bln_search.settings import Settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
 
 Address = tuple[str, int]
-SIZE = Settings.model_fields["largest_body"].default - 1_000
+SIZE: int = Settings.model_fields["largest_body"].default - 1_000
 ATTACKERS = 34
 READERS = 8
 _START = "name: b\ndata: {name: digits}\nmodel: {name: mlp, widths: [8]}\narms: [{method: bln}]\n"
@@ -37,22 +37,23 @@ _YAML, _JSON = "application/yaml", "application/json"
 _PATIENCE = 120.0
 
 
-def _repeat(text: str, *, start: str = "", end: str = "") -> str:
+def _repeat(text: str, start: str, end: str = "") -> str:
     """Return `start`, as many copies of `text` as the size permits, and `end`."""
-    return start + text * ((SIZE - len(start) - len(end)) // len(text)) + end
+    copies = (SIZE - len((start + end).encode())) // len(text.encode())
+    return start + copies * text + end
 
 
 BODIES: dict[str, tuple[str, str]] = {
-    "number": (_YAML, _START + _repeat("9", start="seeds: [", end="]")[: SIZE - len(_START)] + "]"),
-    "nesting": (_YAML, _START + "layers: " + "[" * (SIZE - 200)),
+    "number": (_YAML, _repeat("9", _START + "seeds: [", "]")),
+    "nesting": (_YAML, _repeat("[", _START + "layers: ")),
     "keys": (_YAML, _START + "".join(f"k{number}: 1\n" for number in range(SIZE // 11))),
-    "aliases": (_YAML, _START + "a: &a [x]\n" + _repeat("*a, ", start="b: [", end="]")[: SIZE - 200] + "]"),
-    "text": (_YAML, _START + 'title: "' + _repeat("\\u00e9")[: SIZE - 200] + '"'),
-    "array": (_JSON, _repeat("0,", start='{"name": "b", "seeds": [', end="0]}")),
-    "floats": (_JSON, _repeat("1e-300,", start='{"name": "b", "seeds": [', end="0]}")),
-    "base 60": (_YAML, _START + "seeds: [" + _repeat("59:")[: SIZE - 200] + "59]"),
-    "unicode": (_YAML, _START + "notes: " + "é" * ((SIZE - 200) // 2)),
-    "duplicate keys": (_JSON, _repeat('"a": 1, ', start='{"name": "b", ', end='"a": 1}')),
+    "aliases": (_YAML, _repeat("*a, ", _START + "a: &a [x]\nb: [", "1]")),
+    "text": (_YAML, _repeat("\\u00e9", _START + 'title: "', '"')),
+    "array": (_JSON, _repeat("0,", '{"name": "b", "seeds": [', "0]}")),
+    "floats": (_JSON, _repeat("1e-300,", '{"name": "b", "seeds": [', "0]}")),
+    "base 60": (_YAML, _repeat("59:", _START + "seeds: [", "59]")),
+    "unicode": (_YAML, _repeat("é", _START + "notes: ")),
+    "duplicate keys": (_JSON, _repeat('"a": 1, ', '{"name": "b", ', '"a": 1}')),
 }
 """Media type and text by kind."""
 

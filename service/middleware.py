@@ -19,10 +19,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.body_limits import authorize_and_get_body_limit
 from service.context import AppContext
 from service.exception_handlers import log_and_make_internal_error_response, make_problem_response
+from service.http.heavy_work import MAX_WAITING
 from service.http.page_compression import PageCompressionMiddleware
 from service.http.problems import ProblemException
 from service.http.request_ids import choose_request_id
 from service.http.throttle import THROTTLE_DELAY, RequestsPerSecondThrottle
+from service.request_body import LARGE_BODY
 
 _log = logging.getLogger("service.access")
 API = "/api/v1"
@@ -30,6 +32,12 @@ API = "/api/v1"
 
 MAX_PENDING_REQUESTS = 32
 """Requests without a response yet. More would wait for a second or longer and delay all others."""
+
+MAX_PENDING_LARGE_BODIES = 1 + MAX_WAITING
+"""Requests with a large body without a response yet, of all clients: others keep most places, and some threads."""
+
+_LARGE_BODY_DELAY = 1.0
+"""Seconds until a further one is refused, so that clients in a loop do not send megabytes all the time."""
 
 _UNLIMITED_PATHS = ("/healthz", "/metrics", "/readyz", "/version")
 """Endpoints for monitoring; they take no thread from other requests."""
@@ -61,7 +69,7 @@ class RequestMiddleware:
     def __init__(self, app: ASGIApp, context: AppContext) -> None:
         self.app = PageCompressionMiddleware(app, API)
         self.context = context
-        self._pending_requests = 0
+        self._pending_requests = self._pending_large_bodies = 0
         self._throttle = RequestsPerSecondThrottle(_UNLIMITED_PER_SECOND)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,7 +83,7 @@ class RequestMiddleware:
         start = time.perf_counter()
         try:
             body = await self._check_headers_and_read_body(request, receive)
-            async with self._count_as_pending(request, response):
+            async with self._count_as_pending(request, response, is_large=len(body) > LARGE_BODY):
                 await self.app(scope, _make_buffered_receive(body, receive), response.send)
         except ProblemException as problem:  # the application handles those that it raises itself
             await make_problem_response(request, problem)(scope, receive, response.send)
@@ -111,11 +119,13 @@ class RequestMiddleware:
         return await _read_whole_body(receive, await authorize_and_get_body_limit(request, self.context.settings))
 
     @asynccontextmanager
-    async def _count_as_pending(self, request: Request, response: _ResponseInterceptor) -> AsyncIterator[None]:
+    async def _count_as_pending(
+        self, request: Request, response: _ResponseInterceptor, *, is_large: bool
+    ) -> AsyncIterator[None]:
         """Count the request as pending until its response starts.
 
         Raises:
-            ProblemException: 503 if too many requests are pending.
+            ProblemException: 503 if too many requests are pending, or too many with a large body.
         """
         if request.scope["path"] in _UNLIMITED_PATHS:
             await self._throttle.wait_if_over_limit()
@@ -125,12 +135,18 @@ class RequestMiddleware:
             await asyncio.sleep(THROTTLE_DELAY)
             detail = "too many requests wait for an answer; try again"
             raise ProblemException(503, "busy", detail, headers={"Retry-After": "1"})
+        if is_large and self._pending_large_bodies >= MAX_PENDING_LARGE_BODIES:
+            await asyncio.sleep(_LARGE_BODY_DELAY)
+            detail = "too many large requests wait for an answer; try again"
+            raise ProblemException(503, "busy", detail, headers={"Retry-After": "1"})
         self._pending_requests += 1
+        self._pending_large_bodies += is_large
         is_pending = True
 
         def release() -> None:
             nonlocal is_pending
             self._pending_requests -= is_pending
+            self._pending_large_bodies -= is_pending and is_large
             is_pending = False
 
         response.on_start = release

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -13,7 +15,8 @@ import pytest
 
 from bln_search.core.enums import Scope
 from bln_search.storage.ledger import open_and_upgrade_ledger
-from service.middleware import MAX_PENDING_REQUESTS
+from service.middleware import MAX_PENDING_LARGE_BODIES, MAX_PENDING_REQUESTS
+from service.request_body import LARGE_BODY
 from tests.end_to_end.service import Service, until
 
 pytestmark = pytest.mark.xdist_group("service")
@@ -62,6 +65,29 @@ def test_requests_over_the_pending_limit_get_503(service, client):
         ledger.execute("ROLLBACK")
         assert Counter(answer.result().status_code for answer in answers) == {201: MAX_PENDING_REQUESTS, 503: 10}
     assert client.get("/api/v1/studies").status_code == 200
+
+
+@pytest.mark.slow
+def test_pending_large_bodies_leave_places_for_others(service, client):
+    """Their submissions wait for a lock that this test holds."""
+    study = {"name": "large", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
+    content = json.dumps(study).encode() + b" " * LARGE_BODY
+    headers = {"Content-Type": "application/json"}
+    with (
+        closing(sqlite3.connect(service.home / "ledger.sqlite3", isolation_level=None)) as ledger,
+        ThreadPoolExecutor(MAX_PENDING_LARGE_BODIES) as pool,
+    ):
+        ledger.execute("BEGIN IMMEDIATE")
+        answers = []
+        for _ in range(MAX_PENDING_LARGE_BODIES):
+            answers.append(pool.submit(client.post, "/api/v1/studies", content=content, headers=headers))
+            time.sleep(0.5)  # it is parsed, and waits for the lock
+        refused = client.post("/api/v1/studies", content=content, headers=headers)
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+        assert client.post("/api/v1/studies/validate", json=study).status_code == 200
+        ledger.execute("ROLLBACK")
+        assert {answer.result().status_code for answer in answers} <= {200, 201}
+    assert client.post("/api/v1/studies", content=content, headers=headers).status_code == 200
 
 
 @pytest.mark.slow
