@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Unpack
 
@@ -27,6 +26,7 @@ from bln_search.core.errors import BatchDependenceWarning, DataError, ModelError
 from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.scoring import score_examples
+from bln_search.norms.network.copying import copy_network
 from bln_search.norms.network.layers import (
     get_norms_by_name,
     moments_by_estimate_from_training_history,
@@ -163,15 +163,9 @@ def _check_trainable(network: nn.Module) -> None:
 
 
 def _copy_network(network: nn.Module) -> nn.Module:
-    """Return a deep copy; tensors that a hook computes from parameters, as in `weight_norm`, are copied as values.
-
-    Raises:
-        ModelError: The network holds an object that cannot be copied.
-    """
-    values = [value for module in network.modules() for value in vars(module).values() if isinstance(value, Tensor)]
-    copies: dict[int, Any] = {id(value): value.detach().clone() for value in values if not value.is_leaf}
+    """Return a deep copy. Raises ModelError where the network cannot be copied, or its copy cannot be trained."""
     try:
-        copy = deepcopy(network, copies)
+        copy = copy_network(network)
     except Exception as error:
         raise ModelError(
             f"fine_tune trains a copy of the network, and this {type(network).__name__} cannot be copied "

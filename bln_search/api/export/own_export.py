@@ -34,6 +34,7 @@ from bln_search.core.enums import ExportFormat, parse_enum
 from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ExportError
 from bln_search.core.method import Method
 from bln_search.norms import Normalization
+from bln_search.norms.network.copying import copy_network
 from bln_search.norms.network.layers import get_norms_by_name
 
 _INPUTS_TEXT = "the example inputs, repeated where a mini-batch has more examples"
@@ -156,7 +157,7 @@ def _parse_export_formats(formats: object) -> frozenset[ExportFormat]:
 def _copy_with_configuration(network: nn.Module, configuration: Choice | None) -> nn.Module:
     """A copy on the CPU in evaluation mode, with the configuration and the population values that it reads."""
     try:
-        exported = copy.deepcopy(network).cpu().eval()
+        exported = copy_network(network).cpu().eval()
     except (RuntimeError, TypeError) as error:
         raise ExportError(
             f"this {type(network).__name__} cannot be copied, so it cannot be exported: {error}"

@@ -19,14 +19,13 @@ of the mini-batch needs one step for each slot, so that the shape would depend o
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.norms.axes import determine_input_axes
+from bln_search.norms.network.copying import copy_network
 from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.norms.normalization import Normalization
 from bln_search.norms.unequal_epsilon import NeverEqualEpsilon
@@ -147,7 +146,7 @@ def copy_with_affine_steps(network: nn.Module) -> nn.Module:
     Raises:
         ModelError: a layer cannot be folded; the message names it.
     """
-    folded = deepcopy(network)
+    folded = copy_network(network)
     for name, layer in get_norms_by_name(folded).items():
         try:
             step = make_affine_step(layer)
