@@ -21,6 +21,7 @@ def ledger(tmp_path):
 
 @pytest.fixture
 def environment(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
     return ExecutionEnvironment(tmp_path / "data", tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
 
 

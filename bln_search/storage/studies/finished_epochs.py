@@ -6,8 +6,8 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 
-from sqlalchemy import ColumnElement, ScalarSelect, select
-from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
 
 from bln_search.core.states import ENDED, AttemptState
 from bln_search.storage.tables import AttemptRow, EventRow, TrialRow
@@ -41,27 +41,10 @@ def sum_finished_fractions_by_study(session: Session, study_ids: Sequence[int]) 
 
 
 def _read_furthest_epochs(session: Session, conditions: Sequence[ColumnElement[bool]]) -> dict[int, int]:
-    """The largest epoch of each trial: of the last ones that its attempts reported, before the next attempt began."""
-    start, epoch = aliased(EventRow), aliased(EventRow)
-    newest = (
-        select(TrialRow.id, epoch.data).join(epoch, epoch.id == _select_newest_epoch(TrialRow.id)).where(*conditions)
+    """The largest epoch of each trial that fulfils the conditions."""
+    query = (
+        select(EventRow.trial_id, func.max(EventRow.data["epoch"].as_integer()))
+        .where(EventRow.trial_id.in_(select(TrialRow.id).where(*conditions)), EventRow.kind == "epoch")
+        .group_by(EventRow.trial_id)
     )
-    of_earlier_attempts = (
-        select(TrialRow.id, epoch.data)
-        .join(start, start.trial_id == TrialRow.id)
-        .join(epoch, epoch.id == _select_newest_epoch(start.trial_id, EventRow.id < start.id))
-        .where(start.kind == "attempt_started", *conditions)
-    )
-    furthest: dict[int, int] = defaultdict(int)
-    for query in (newest, of_earlier_attempts):
-        for trial_id, data in session.execute(query):
-            furthest[trial_id] = max(furthest[trial_id], int(data["epoch"]))
-    return furthest
-
-
-def _select_newest_epoch(
-    trial_id: InstrumentedAttribute[int] | InstrumentedAttribute[int | None], *conditions: ColumnElement[bool]
-) -> ScalarSelect[int]:
-    """The id of the newest event of an epoch of a trial of the outer query."""
-    event = select(EventRow.id).where(EventRow.trial_id == trial_id, EventRow.kind == "epoch", *conditions)
-    return event.order_by(EventRow.id.desc()).limit(1).correlate_except(EventRow).scalar_subquery()
+    return {trial_id: epoch for trial_id, epoch in session.execute(query) if trial_id is not None}
