@@ -153,6 +153,13 @@ def averaged():
     return network.eval()
 
 
+def distributed():
+    """A network in DistributedDataParallel, in a group of one process."""
+    if not torch.distributed.is_initialized():
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    return nn.parallel.DistributedDataParallel(converted(make_layers()))
+
+
 def scripted_part():
     network = nn.Sequential(torch.jit.trace(nn.Linear(6, 6), torch.randn(2, 6)), *make_layers())
     return converted(network)
@@ -204,9 +211,11 @@ PLAIN = {
     "with gradients": with_gradients,
     "mixed modes": with_mixed_modes,
     "averaged": averaged,
+    "distributed": distributed,
     "scripted part": scripted_part,
     "dropout": with_dropout,
     "applied": applied,
+    "float16": lambda: moved_to(torch.float16),
     "bfloat16": lambda: moved_to(torch.bfloat16),
     "double": lambda: moved_to(torch.float64),
     "values without effect": lambda: converted_stateful(Harmless),
