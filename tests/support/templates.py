@@ -38,7 +38,7 @@ def migrate_by_copy(engine: Engine) -> None:
     itself is called nevertheless.
     """
     name = engine.url.database
-    if engine.dialect.name == "sqlite" and name and name != ":memory:":
+    if engine.dialect.name == "sqlite" and name and name != ":memory:" and not name.startswith("file:"):
         copy_to(Path(name))
         event.listen(engine, "connect", do_not_sync)
         share_statements(engine)
