@@ -38,7 +38,7 @@ def _condition_lines(saved: dict[str, Any]) -> Iterator[str]:
         "`bench/results/shift.json`. Losses: "
         f"median, smallest and largest over {result['seeds']} seeds. "
         "*Target population*: `TT--` with the population of "
-        "unlabelled corrupted images. *Recommended*: the row that `at_batch_size(m).recommended` selects in that "
+        "unlabelled corrupted images. *Recommended*: the row that `recommended_for(batch_size=m)` selects in that "
         "condition."
     )
     yield ""

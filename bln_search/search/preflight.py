@@ -70,7 +70,6 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
         CheckpointStoreError: The checkpoint store does not accept files.
     """
     check_model_fits_data(study)
-    environment.checkpoints.check_read_and_write_access()
     data = load_and_prepare_data(study.data, environment.data, environment.cache, "cpu")
     _check_task_fits_data(study, data)
     _check_conditions_are_evaluable(study, data)
@@ -98,6 +97,7 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
             Augmentation(trial.training.augmentation, data.input_shape, torch.Generator())
         if trial.training.initialization is not None:
             initialize_for_training_run(build_initialized_network(trial, data), data, trial.training, seed=trial.seed)
+    environment.checkpoints.check_read_and_write_access()  # at the end: it creates the folder
     return tuple(f"{study.data.name}: {remark}" for remark in data.remarks)
 
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from bln_search.cli.output import results
 from bln_search.core.errors import TagError
 from tests.support.service_world import study
 
@@ -79,7 +80,8 @@ def test_trials_of_a_cancelled_study_are_cancelled(from_service, world, records,
     assert [trial["state"] for trial in shown] == ["cancelled", "cancelled"]
 
 
-def test_the_table_has_owners_and_times_of_minutes_with_their_offset(studies, invoke):
+def test_the_table_has_owners_and_times_of_minutes_with_their_offset(studies, invoke, monkeypatch):
+    monkeypatch.setattr(results, "width", 120)  # a narrow terminal has no column of times
     lines = [line.replace("\N{NO-BREAK SPACE}", " ") for line in invoke("list").stdout.splitlines()]
     assert lines[0].split()[:4] == ["id", "name", "owner", "state"]
     rows = [line for line in lines if " ada " in line]

@@ -27,7 +27,7 @@ seeds: [0]
 def test_a_message_to_a_driver_that_has_ended_is_no_error(tmp_path, monkeypatch, run):
     """The trial finds no data set, which cannot be sent either."""
     monkeypatch.setattr(worker_process, "exit_when_parent_ends", lambda: None)
-    monkeypatch.setattr(worker_process.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(worker_process, "ignore_signals_to_process_group", lambda: None)
     driver, worker = Pipe()
     (trial,) = list_planned_trial_specs(parse_study(STUDY))
     driver.send(TrialTask(1, trial))
@@ -37,7 +37,7 @@ def test_a_message_to_a_driver_that_has_ended_is_no_error(tmp_path, monkeypatch,
 
 def test_epochs_before_a_failure_are_sent_before_it(tmp_path, monkeypatch):
     monkeypatch.setattr(worker_process, "exit_when_parent_ends", lambda: None)
-    monkeypatch.setattr(worker_process.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(worker_process, "ignore_signals_to_process_group", lambda: None)
     epochs = [EpochDone(EpochRecord(epoch, 1.0, 0.5, 1.0, 0.5, 0.1)) for epoch in range(1, 6)]
 
     def run_task(_task, _environment, send):
