@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 
 from bln_search.cli.main import app
+from bln_search.client import Client
 from tests.client.test_connection import HERE, answering, authority
 from tests.end_to_end.commands import call
 
@@ -74,6 +75,11 @@ def no_proxies(monkeypatch):
     for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy", "ssl_cert_file", "ssl_cert_dir"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
+
+
+@pytest.fixture(autouse=True)
+def no_repeated_requests(monkeypatch):
+    monkeypatch.setitem(Client.__init__.__kwdefaults__, "patience", 0.0)
 
 
 @pytest.fixture(autouse=True)
