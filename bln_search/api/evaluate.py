@@ -30,7 +30,7 @@ from bln_search.api.several_tables import combine_tables_over_networks
 from bln_search.core.enums import Correction, parse_enum
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
-from bln_search.evaluation.network_state import untouched_networks
+from bln_search.evaluation.isolated_passes import untouched_networks
 from bln_search.norms.moment_collection import LayerMoments
 
 

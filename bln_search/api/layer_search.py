@@ -50,7 +50,7 @@ from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.network_state import untouched_networks
+from bln_search.evaluation.isolated_passes import untouched_networks
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.evaluators import make_per_layer_evaluator

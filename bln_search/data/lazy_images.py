@@ -7,6 +7,7 @@ import struct
 import warnings
 import zlib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,7 @@ from bln_search.data.inputs import Inputs
 from bln_search.data.transfer import copy_to_device
 
 if TYPE_CHECKING:
-    from PIL.Image import Image, Transpose
+    from PIL.Image import Image
 
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom of a part of an image, in pixels."""
@@ -142,9 +143,7 @@ def _convert_to_rgb(file: Image) -> Image:
 
     if getattr(file, "n_frames", 1) > 1:
         raise ValueError("it has several frames")
-    transposition = _find_transposition_of_exif(file)
-    if transposition is not None:
-        file = file.transpose(transposition)
+    _turn_upright(file)
     if file.mode.startswith("I;16"):
         values = np.asarray(file).astype(np.uint32)
         return fromarray(_to_bytes(values)).convert("RGB")
@@ -155,27 +154,13 @@ def _convert_to_rgb(file: Image) -> Image:
     return file.convert("RGB")
 
 
-def _find_transposition_of_exif(file: Image) -> Transpose | None:
-    """Return what makes an image upright; None where it is, or where its Exif data are damaged, as viewers do."""
-    from PIL.ExifTags import Base  # noqa: PLC0415
-    from PIL.Image import Transpose  # noqa: PLC0415
+def _turn_upright(file: Image) -> None:
+    """Transpose the pixels as Exif says; where its data are damaged, leave them as they are, as viewers do."""
+    from PIL.ImageOps import exif_transpose  # noqa: PLC0415
 
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), suppress(*_DECODING_ERRORS):
         warnings.simplefilter("ignore")
-        try:
-            orientation = file.getexif().get(Base.Orientation)
-        except _DECODING_ERRORS:
-            return None
-    transpositions: dict[object, Transpose] = {
-        2: Transpose.FLIP_LEFT_RIGHT,
-        3: Transpose.ROTATE_180,
-        4: Transpose.FLIP_TOP_BOTTOM,
-        5: Transpose.TRANSPOSE,
-        6: Transpose.ROTATE_270,
-        7: Transpose.TRANSVERSE,
-        8: Transpose.ROTATE_90,
-    }
-    return transpositions.get(orientation)
+        exif_transpose(file, in_place=True)
 
 
 def _to_bytes(values: NDArray[np.uint32]) -> NDArray[np.uint8]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.data.inputs import Inputs
-from bln_search.evaluation.network_state import restored_network
+from bln_search.evaluation.isolated_passes import restored_network
 from bln_search.models.pooling import AveragePool2
 from bln_search.models.recurrent import RecurrentLayer
 from bln_search.norms import Normalization

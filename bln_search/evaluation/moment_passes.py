@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from bln_search.core.configuration import mini_batch_configuration_of
 from bln_search.data.inputs import Inputs, can_slice_examples
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes
-from bln_search.evaluation.network_state import NetworkState, OwnRandomNumbers
+from bln_search.evaluation.isolated_passes import OwnRandomNumbers
+from bln_search.evaluation.network_state import NetworkState
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, use_moment_accumulators
 from bln_search.norms.network.layers import method_covering_all_layers

@@ -10,8 +10,8 @@ from torch import nn
 
 from bln_search.core.errors import DataError
 from bln_search.data.inputs import Inputs
+from bln_search.evaluation.isolated_passes import restored_network
 from bln_search.evaluation.moment_passes import MomentPasses
-from bln_search.evaluation.network_state import restored_network
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.network.layers import (
     MomentsByEstimate,

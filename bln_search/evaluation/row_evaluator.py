@@ -14,7 +14,7 @@ from bln_search.core.errors import ModelError
 from bln_search.data.inputs import Inputs, convert_to_double, first_examples_if_sliceable, map_tensors
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.chunking import ChunkSizes
-from bln_search.evaluation.network_state import IsolatedPasses, RandomState
+from bln_search.evaluation.isolated_passes import IsolatedPasses, RandomState
 from bln_search.evaluation.scoring import require_equal_weights_of_rows, require_same_weights, score_examples
 from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.norms.normalization_base import NormalizationBase

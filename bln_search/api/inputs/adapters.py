@@ -30,7 +30,7 @@ from bln_search.data.inputs import (
 from bln_search.evaluation.adapted_network import Forward, NetworkWithCallAdapter
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.independence import check_one_pass_inputs
-from bln_search.evaluation.network_state import restored_network
+from bln_search.evaluation.isolated_passes import restored_network
 from bln_search.evaluation.row_evaluator import require_output_tensor
 from bln_search.evaluation.scoring import score_examples
 from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation

@@ -14,7 +14,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import Inputs
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.network_state import IsolatedPasses
+from bln_search.evaluation.isolated_passes import IsolatedPasses
 from bln_search.evaluation.row_evaluator import collect_called_layers
 from bln_search.evaluation.scoring import score_examples_of_equal_weight
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options

@@ -14,7 +14,7 @@ from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.data.inputs import convert_to_double, require_single_tensor
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
-from bln_search.evaluation.network_state import restored_network
+from bln_search.evaluation.isolated_passes import restored_network
 from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.evaluation.scoring import score_examples_of_equal_weight
 from bln_search.evaluation.tree.configuration_space import make_inference_row

@@ -13,7 +13,7 @@ from torch import fx, nn
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.adapted_network import NetworkWithCallAdapter
-from bln_search.evaluation.network_state import restored_network
+from bln_search.evaluation.isolated_passes import restored_network
 from bln_search.evaluation.tree.graph.traceable_encoders import use_traceable_encoders
 from bln_search.models.tracing import NormTracer
 
