@@ -67,7 +67,6 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
         DataError: The data set is missing, has too few examples for a mini-batch size, or cannot be corrupted or have
             texts of another length.
         ModelError: A network cannot be built or evaluated; the message names the key to change.
-        CheckpointStoreError: The checkpoint store does not accept files.
     """
     check_model_fits_data(study)
     data = load_and_prepare_data(study.data, environment.data, environment.cache, "cpu")
@@ -97,7 +96,6 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
             Augmentation(trial.training.augmentation, data.input_shape, torch.Generator())
         if trial.training.initialization is not None:
             initialize_for_training_run(build_initialized_network(trial, data), data, trial.training, seed=trial.seed)
-    environment.checkpoints.check_read_and_write_access()  # at the end: it creates the folder
     return tuple(f"{study.data.name}: {remark}" for remark in data.remarks)
 
 

@@ -76,6 +76,7 @@ def run(
     print_data_set_remarks(run_preflight_checks(study, environment))
     with ExitStack() as stack:
         trial_executor = stack.enter_context(executor_context)
+        environment.checkpoints.check_read_and_write_access()  # after every other check: it creates the folder
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
         study_id = ledger.studies.store_study_once(study)
         ledger.checkpoints.write_ownership_marker_of_database(environment.checkpoints)
