@@ -21,6 +21,17 @@ _FIRST_DELAY = 0.2
 """Seconds until a request is repeated for the first time, unless the service says when."""
 
 
+class _Answer(dict[str, Any]):
+    """A JSON object of a response; a missing field raises ServiceError, because other servers answer with JSON too."""
+
+    server = ""
+
+    def __missing__(self, field: str) -> Any:
+        raise ServiceError(
+            f"{self.server} answered without the field {field!r}: is it the address of a bln-search service?"
+        )
+
+
 class ServiceHttpSession:
     """Requests to the REST API. Every method raises ServiceError if the service rejects a request.
 
@@ -95,12 +106,17 @@ class ServiceHttpSession:
         """Send a request and return the JSON object of the response."""
         response = self.request_with_retries(method, path, **options)
         try:
-            document = response.json()
+            document = response.json(object_hook=self._make_answer)
         except ValueError:
             document = None
         if not isinstance(document, dict):
             raise ServiceError(f"{self.server} did not answer with JSON: is it a bln-search service?")
         return document
+
+    def _make_answer(self, fields: dict[str, Any]) -> dict[str, Any]:
+        answer = _Answer(fields)
+        answer.server = self.server
+        return answer
 
     def request_with_retries(self, method: str, path: str, **options: Any) -> httpx.Response:
         """Send a request, and repeat it while the service is unreachable if repeating is safe."""

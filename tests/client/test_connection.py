@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
+from bln_search.cli.sources.service import ServiceSource
 from bln_search.client import Client, ServiceError
 
 TOKEN = "bln_hush-hush_0123456789"
@@ -291,3 +292,23 @@ def test_certificates_that_cannot_be_read_are_the_cause(monkeypatch, tmp_path, v
     monkeypatch.setenv(variable, str(file))
     assert f"{variable}" in fail("https://127.0.0.1:9")
     assert "Connection refused" in fail("http://127.0.0.1:9")  # which needs no certificate
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda client: client.study("mine"),
+        lambda client: ServiceSource(client).get_study("1"),
+        lambda client: ServiceSource(client).list_studies(),
+        lambda client: ServiceSource(client).list_events(1),
+        lambda client: client.workers()[0]["name"],
+    ],
+)
+def test_json_of_another_server_names_the_missing_field(read):
+    body = '{"status": "ok", "items": [{"metadata": {}}]}'
+    with (
+        answering(body=body) as address,
+        Client(f"http://{address}", TOKEN, patience=0) as client,
+        pytest.raises(ServiceError, match="without the field"),
+    ):
+        read(client)
