@@ -80,8 +80,8 @@ def search_layers_of_study(
     trained = [trial for trial in ledger.trials.list_finished_full_trials(study_id) if trial.spec.arm.method.statistics]
     if not trained:
         raise DataError("the study has no trained network with normalization layers yet: run it first")
-    check_code_of_study(ledger, study, accept_change=accept_code_change, adds_results=True)
     open_trials = [trial for trial in trained if not ledger.layer_searches.is_search_finished(trial.id, spec)]
+    check_code_of_study(ledger, study, accept_change=accept_code_change, adds_results=bool(open_trials))
     finished_before = len(trained) - len(open_trials)
     job = _SearchJob(
         _ContextSharedByNetworks(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before

@@ -102,7 +102,7 @@ def run_study(
         CodeChangedError: the code of a plugin is not that of the results of the study, or changed meanwhile.
     """
     study = ledger.studies.get(study_id)
-    check_code_of_study(ledger, study, accept_change=accept_code_change, adds_results=True)
+    check_code_of_study(ledger, study, accept_change=accept_code_change)
     if study.state is StudyState.COMPLETE:
         watcher.on_run_start(0)
         return StudyState.COMPLETE
@@ -112,6 +112,8 @@ def run_study(
     try:
         with call_stop_on_signal(lambda: run.stop_signal is not None, run.request_stop):
             trials = run.load_and_count_open_trials(executor)
+            if trials:
+                check_code_of_study(ledger, ledger.studies.get(study_id), adds_results=True)
             executor.run(run.claim_next_task, run.buffer_message_and_decide_pruning, run.on_tick, trials)
         run.write_messages_and_release_attempts()
     except _StopRequested:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from bln_search.core.code_identity import CODE, CodeIdentity
-from bln_search.core.errors import CodeChangedError
+from bln_search.core.errors import CodeChangedError, StorageFullError, StudyBusyError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.data import load_data_set
@@ -22,6 +22,7 @@ from bln_search.worker import run_study
 from bln_search.worker.layer_search import search_layers_of_study
 from bln_search.worker.probe_study import probe_networks_of_study
 from bln_search.worker.study_code import check_code_of_study
+from tests.storage.searches import make_search_record
 from tests.support.watchers import RecordingWatcher
 from tests.worker.plugin_package import CHANGES, PluginPackage
 from tests.worker.scripted_executor import ScriptedExecutor
@@ -151,6 +152,54 @@ def test_a_change_of_bln_search_needs_no_acceptance_and_is_recorded_where_result
         ((), False),
         (("bln_search/norms",), False),
     ]
+
+
+@pytest.fixture
+def assume_upgrade(monkeypatch):
+    """Lets the digests of bln-search differ from then on, as after an upgrade."""
+    identity = compute_code_identity(small_study())
+    other = CodeIdentity({}, {**identity.built_in, "bln_search/norms": "0" * 32})
+    return lambda: monkeypatch.setattr("bln_search.worker.study_code.compute_code_identity", lambda _: other)
+
+
+@pytest.fixture
+def interrupted_id(ledger):
+    study_id = ledger.studies.store_study_once(small_study())
+    with pytest.raises(StorageFullError):
+        run(ledger, study_id, TRAINED, LOST)
+    return study_id
+
+
+def test_a_run_that_adds_no_result_records_no_version(ledger, interrupted_id, assume_upgrade):
+    assert run(ledger, interrupted_id, TRAINED) is StudyState.COMPLETE
+    assume_upgrade()
+    assert run(ledger, interrupted_id) is StudyState.COMPLETE
+    assert changed_files(ledger, interrupted_id) == [()]
+
+
+def test_a_run_of_a_busy_study_records_no_version(ledger, interrupted_id, assume_upgrade):
+    ledger.studies.lease_and_start(interrupted_id, lambda _: True, "host/1/0")
+    assume_upgrade()
+    with pytest.raises(StudyBusyError):
+        run(ledger, interrupted_id)
+    assert changed_files(ledger, interrupted_id) == [()]
+
+
+def test_a_search_of_searched_networks_records_no_version(ledger, interrupted_id, assume_upgrade, environment):
+    run(ledger, interrupted_id, TRAINED)
+    for trial in ledger.trials.list_finished_full_trials(interrupted_id):
+        ledger.layer_searches.save_record(
+            trial.id, trial.checkpoint.sha256, LayerSearchSpec(), make_search_record()
+        )
+    assume_upgrade()
+    assert search_layers_of_study(ledger, interrupted_id, environment, LayerSearchSpec(), print) == 0
+    assert changed_files(ledger, interrupted_id) == [()]
+
+
+def test_a_run_that_adds_results_records_the_version(ledger, interrupted_id, assume_upgrade):
+    assume_upgrade()
+    run(ledger, interrupted_id, TRAINED)
+    assert changed_files(ledger, interrupted_id) == [(), ("bln_search/norms",)]
 
 
 def test_a_trial_in_a_process_with_other_code_is_refused(ledger, study_id, package, environment):

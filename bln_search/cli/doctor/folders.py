@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
 from bln_search.cli.maintenance.data import count_missing_and_all_files
-from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.checkpoints import CheckpointStore, FolderStore
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.files.disk import find_disk_space_problem, measure_disk_usage
 from bln_search.settings import Settings
@@ -82,9 +82,15 @@ def iter_data_set_findings(settings: Settings, data: Path | None) -> Iterator[Fi
 
 
 def iter_checkpoint_store_findings(settings: Settings) -> Iterator[Finding]:
-    """Check that the checkpoint store takes, returns and deletes a file."""
+    """Check that the checkpoint store takes, returns and deletes a file; a folder that is missing is not created."""
     store = settings.checkpoint_store
     try:
+        if isinstance(store, FolderStore) and not store.exists():
+            if (problem := find_write_problem(store.path)) is not None:
+                raise OSError(0, problem)
+            detail = f"{store} does not exist; the first run creates it. If trials ran with it, mount it"
+            yield skipped("checkpoints", detail)
+            return
         _write_read_and_delete(store)
     except (BlnSearchError, OSError) as error:
         reason = f"{store}: {error.strerror or error}" if isinstance(error, OSError) else str(error)

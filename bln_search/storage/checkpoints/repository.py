@@ -91,7 +91,8 @@ class CheckpointRepository:
         """Mark a store as used by this database, so that no other database removes its files.
 
         Raises:
-            CheckpointStoreError: The store cannot be written to.
+            CheckpointStoreError: The store cannot be written to, or its folder is missing although trials ran with it.
             StorageFullError: No disk space is left.
         """
+        self.check_store_exists(checkpoints)
         write_ownership_marker(checkpoints, self.database.engine.url)

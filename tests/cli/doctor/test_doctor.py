@@ -140,6 +140,15 @@ def test_incomplete_data_set(doctor, monkeypatch, tmp_path):
     assert not any("cifar" in name for name in faults(findings))
 
 
+def test_a_missing_checkpoint_store_is_not_created(doctor, home):
+    code, findings = doctor()
+    assert (code, findings["checkpoints"]["state"]) == (0, "skipped")
+    assert not (home / "checkpoints").exists()
+    (home / "checkpoints").mkdir(parents=True)
+    _, findings = doctor()
+    assert findings["checkpoints"]["state"] == "ok"
+
+
 def test_checkpoint_store_that_takes_no_file(doctor, monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", str(tmp_path / "file" / "folder"))

@@ -44,6 +44,19 @@ def test_read_only_store_raises_checkpoint_store_error(tmp_path):
         write_ownership_marker(FolderStore(tmp_path / "file" / "kept"), make_engine("sqlite://").url)
 
 
+def test_a_missing_store_of_earlier_trials_is_not_created(later_ledger, tmp_path):
+    store = FolderStore(tmp_path / "not mounted")
+    study_id = submit_study(later_ledger, "ours")
+    (trial, *_) = later_ledger.trials.list_claimable_trials(study_id)
+    later_ledger.attempts.claim_trial(trial.id, "host/1/0")
+    with pytest.raises(CheckpointStoreError, match="mount it"):
+        later_ledger.checkpoints.write_ownership_marker_of_database(store)
+    assert not store.exists()
+    store.path.mkdir()
+    later_ledger.checkpoints.write_ownership_marker_of_database(store)
+    assert len(file_names(store)) == 1
+
+
 def test_spellings_of_a_database_url_share_one_marker(tmp_path, monkeypatch):
     store = FolderStore(tmp_path / "kept")
     monkeypatch.chdir(tmp_path)
