@@ -188,9 +188,7 @@ def test_a_run_of_a_busy_study_records_no_version(ledger, interrupted_id, assume
 def test_a_search_of_searched_networks_records_no_version(ledger, interrupted_id, assume_upgrade, environment):
     run(ledger, interrupted_id, TRAINED)
     for trial in ledger.trials.list_finished_full_trials(interrupted_id):
-        ledger.layer_searches.save_record(
-            trial.id, trial.checkpoint.sha256, LayerSearchSpec(), make_search_record()
-        )
+        ledger.layer_searches.save_record(trial.id, trial.checkpoint.sha256, LayerSearchSpec(), make_search_record())
     assume_upgrade()
     assert search_layers_of_study(ledger, interrupted_id, environment, LayerSearchSpec(), print) == 0
     assert changed_files(ledger, interrupted_id) == [()]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import closing
 
-import pytest
-
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.specs import load_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
