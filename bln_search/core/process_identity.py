@@ -41,10 +41,23 @@ def may_be_alive(worker: str) -> bool:
             return False
         present = _start_ticks_of_process(int(pid)) if namespace else _start_seconds_of_process(int(pid))
     except (FileNotFoundError, ProcessLookupError, psutil.NoSuchProcess):
-        return False
+        return _is_hidden(int(pid))
     except (PermissionError, psutil.AccessDenied):
         return True
     return present == start_time
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether a process exists that the system does not show, as /proc with hidepid hides those of other users."""
+    if os.name != "posix":  # os.kill would end it
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 def _start_ticks_of_process(pid: int) -> str:

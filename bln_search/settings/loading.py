@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,15 +18,21 @@ from bln_search.core.files.private import make_folder_and_content_private
 from bln_search.settings.environment_names import check_environment_names
 from bln_search.settings.model import SECRETS, Settings, settings_file
 
+_OWN_NAMES = re.compile(r"ledger\.sqlite3.*|token")
+"""Names in the home folder that only bln-search gives."""
+
+_USUAL_NAMES = re.compile(r"checkpoints|data|logs|cache|settings\.toml|.*\.log\b.*|\..*")
+"""Names in a home folder that bln-search has alone; temporary files begin with a dot."""
+
 
 def load_settings() -> Settings:
-    """The settings from environment and file. Nobody but its owner can read the home folder from then on.
+    """The settings from environment and file. Nobody but its owner can read a home folder of its own from then on.
 
     Raises SpecError with every invalid setting.
     """
     settings = _read_settings()
     if settings.home.absolute() != Path.home():  # it has other files of the user
-        make_folder_and_content_private(settings.home)
+        make_folder_and_content_private(settings.home, _OWN_NAMES, _USUAL_NAMES)
     return settings
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 
@@ -49,6 +50,35 @@ def test_setting_the_clock_does_not_change_names(child, monkeypatch):
     monkeypatch.setattr(psutil._pslinux, "boot_time", lambda: real() + 1, raising=False)
     assert may_be_alive(name)
     assert name_of_this_process() == worker_name
+
+
+@pytest.mark.parametrize("error", [FileNotFoundError(2, ""), ProcessLookupError(3, ""), psutil.NoSuchProcess(1)])
+def test_a_process_that_proc_hides_may_be_alive_until_it_ends(child, monkeypatch, error):
+    """As processes of other users where /proc is mounted with hidepid=2."""
+
+    def fail(_pid):
+        raise error
+
+    name = name_of(child)
+    monkeypatch.setattr(identity, "_read_status_fields", fail)
+    assert may_be_alive(name)
+    end(child)
+    assert not may_be_alive(name)
+
+
+@pytest.mark.skipif(shutil.which("unshare") is None, reason="Linux")
+@pytest.mark.parametrize("mode", ["hidepid=1", "hidepid=2", "hidepid=4"])
+def test_a_process_of_another_user_may_be_alive_where_proc_hides_it(child, mode):
+    """The answer of another user, in a mount namespace of its own."""
+    code = "import os; from bln_search.core.process_identity import may_be_alive; os.setuid(65534); "
+    code += f"print(may_be_alive({name_of(child)!r}))"
+    command = f'mount -t proc -o {mode} proc /proc && exec "$0" -c "$1"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", command, sys.executable, code], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip(done.stderr)
+    assert done.stdout == "True\n"
 
 
 def test_worker_on_another_machine_may_be_alive():

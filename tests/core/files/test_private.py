@@ -6,12 +6,13 @@ import logging
 import os
 import stat
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from bln_search.core.checkpoints.folder import FolderStore
 from bln_search.core.files.log_files import LogFileSettings, open_first_unlocked_log_handler
-from bln_search.core.files.private import make_folder_and_content_private, make_private_file, make_private_folder
+from bln_search.core.files.private import make_private_file, make_private_folder
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
 
@@ -54,29 +55,78 @@ def test_everything_in_a_new_home_is_private_whatever_the_umask(home, mask):
     assert all(mode & 0o077 == 0 for mode in found.values()), {path: oct(mode) for path, mode in found.items()}
 
 
-def test_an_existing_home_loses_the_permissions_of_others(home):
+def make_old_home(home, *more):
+    """A home with the permissions that earlier versions gave, and `more` files."""
     with umask(0o022):
         home.mkdir(parents=True)
         (home / "checkpoints").mkdir()
-        for name in ("ledger.sqlite3", "ledger.sqlite3-wal", "token", "bln-search.log", "checkpoints/a"):
+        for name in ("ledger.sqlite3", "ledger.sqlite3-wal", "token", "bln-search.log", "checkpoints/a", *more):
             (home / name).write_bytes(b"")
-        (home / "program").write_bytes(b"")
-        (home / "program").chmod(0o755)
+
+
+def test_an_existing_home_loses_the_permissions_of_others(home):
+    make_old_home(home)
+    (home / "bln-search.log").chmod(0o755)
     load_settings()
     found = modes(home)
     assert found.pop("checkpoints/a") == 0o644  # its folder cannot be entered
-    assert found.pop("program") == 0o700
+    assert found.pop("bln-search.log") == 0o700
     assert {mode for path, mode in found.items() if (home / path).is_file()} == {0o600}
     assert found["."] == found["checkpoints"] == 0o700
 
 
-def test_links_and_files_outside_keep_their_permissions(tmp_path):
-    outside, folder = tmp_path / "outside", tmp_path / "folder"
+@pytest.mark.parametrize("other", ["program", "study.yaml", "notes"])
+def test_a_home_with_other_content_loses_the_permissions_of_its_own_files_only(home, other, caplog):
+    make_old_home(home, other)
+    before = modes(home)
+    for _ in range(2):
+        load_settings()
+    private = ("ledger.sqlite3", "ledger.sqlite3-wal", "token")
+    assert modes(home) == {**before, **dict.fromkeys(private, 0o600)}
+    assert [record.levelno for record in caplog.records].count(logging.WARNING) == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "of_file", "warnings"), [(0o1777, 0o600, 1), (0o2770, 0o660, 0), (0o2775, 0o660, 1), (0o3777, 0o660, 1)]
+)
+def test_a_sticky_or_setgid_home_keeps_its_permissions(home, mode, of_file, warnings, caplog):
+    make_old_home(home)
+    home.chmod(mode)
+    for name in ("ledger.sqlite3", "token", "bln-search.log"):
+        (home / name).chmod(0o664)
+    load_settings()
+    found = modes(home)
+    assert (found["."], found["checkpoints"], found["bln-search.log"]) == (mode, 0o755, 0o664)
+    assert (found["ledger.sqlite3"], found["token"]) == (of_file, of_file)
+    assert [record.levelno for record in caplog.records].count(logging.WARNING) == warnings
+
+
+def test_a_setgid_folder_in_the_home_keeps_its_permissions(home):
+    make_old_home(home)
+    (home / "checkpoints").chmod(0o2775)
+    load_settings()
+    assert (modes(home)["."], modes(home)["checkpoints"]) == (0o700, 0o2775)
+
+
+@pytest.mark.parametrize("vanished", ["bln-search.log", "ledger.sqlite3", "token"])
+def test_a_file_that_vanishes_meanwhile_leaves_no_other_file_open(home, vanished, monkeypatch):
+    make_old_home(home)
+    (home / vanished).unlink()
+    content = [home / vanished, *home.iterdir()]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "iterdir", lambda _folder: iter(content))
+        load_settings()
+    found = modes(home)
+    assert {found[path.name] for path in content[1:]} == {0o600, 0o700}
+
+
+def test_links_and_files_outside_keep_their_permissions(home, tmp_path):
+    outside = tmp_path / "outside"
     outside.write_bytes(b"")
     outside.chmod(0o644)
-    folder.mkdir()
-    (folder / "link").symlink_to(outside)
-    make_folder_and_content_private(folder)
+    home.mkdir()
+    (home / "token").symlink_to(outside)
+    load_settings()
     assert stat.S_IMODE(outside.stat().st_mode) == 0o644
 
 
