@@ -4,6 +4,7 @@ BlnSearchError
 ├── SpecError            a study file is invalid
 ├── DataError            a data set is missing, corrupt or too small
 │   ├── DataUnavailableOnMachineError  this machine does not have the files of a data set
+│   │   └── DataReadError  the system cannot read a file of a data set at present
 │   └── ChecksumError    the content of a file is not the published one
 ├── ModelError           a network cannot be normalized or evaluated
 ├── CodeChangedError     the code of a study is not the one that made its results
@@ -64,6 +65,10 @@ class DataError(BlnSearchError):
 
 class DataUnavailableOnMachineError(DataError):
     """This machine does not have the files of a data set, or cannot read them; another machine may."""
+
+
+class DataReadError(DataUnavailableOnMachineError):
+    """The system cannot read a file of a data set, such as for a stale handle; a later attempt may."""
 
 
 class ChecksumError(DataError):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
-from bln_search.core.errors import BlnSearchError, DataError, DataUnavailableOnMachineError
+from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.reasons import describe_exception
 from bln_search.core.registry import find_data_set_problem, plugin_data_set_entry_points
 from bln_search.core.source_digests import (
@@ -39,7 +39,7 @@ from bln_search.data import (
 )
 from bln_search.data.cache import find_cached_data_set, try_write_cached_data_set
 from bln_search.data.dataset import DataSet
-from bln_search.data.files import Archive, PublishedFile, read_verified_file
+from bln_search.data.files import Archive, PublishedFile, find_system_error, read_verified_file
 
 
 class DataSource(Protocol):
@@ -334,9 +334,10 @@ def _errors_of_source_as_data_errors(name: str) -> Iterator[None]:
         yield
     except (BlnSearchError, MemoryError):
         raise
-    except OSError as error:
-        raise DataUnavailableOnMachineError(f"the data set {name} cannot be read: {error}") from error
     except Exception as error:
+        system_error = find_system_error(f"the data set {name}", error)
+        if system_error is not None:
+            raise system_error from error
         hint = ""
         if "allow_pickle" in str(error):
             hint = ": an array holds Python objects; save numbers, or texts as np.str_"

@@ -17,7 +17,15 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.errors import ChecksumError, DataError, DataUnavailableOnMachineError
+from bln_search.core.errors import (
+    BlnSearchError,
+    ChecksumError,
+    DataError,
+    DataReadError,
+    DataUnavailableOnMachineError,
+    StorageFullError,
+)
+from bln_search.core.files.atomic import DISK_FULL_ERRNOS
 
 
 class ByteStream(Protocol):
@@ -81,7 +89,8 @@ def read_verified_file(file: PublishedFile, folders: list[Path], archive: Archiv
         archive: the archive that may hold the file; None where there is none.
 
     Raises:
-        DataUnavailableOnMachineError: no folder holds the file, or the system cannot read it.
+        DataUnavailableOnMachineError: no folder holds the file.
+        DataReadError: the system cannot read it at present.
         DataError: the file is damaged. Where several paths fail, the error is that of the first.
         ChecksumError: the file differs from the published one.
     """
@@ -128,11 +137,20 @@ def split_fixed_length_records(content: bytes, record_bytes: int, name: str) -> 
     return np.frombuffer(content, np.uint8).reshape(-1, record_bytes)
 
 
-def _make_read_error(path: Path, error: Exception) -> DataError:
-    """Return the error for a file that cannot be read: DataUnavailableOnMachineError where the system refuses."""
-    if isinstance(error, OSError) and error.errno is not None:
-        return DataUnavailableOnMachineError(f"{path} cannot be read on this machine ({error.strerror})")
-    return DataError(f"{path} cannot be unpacked ({error}): the file is damaged, download it again")
+def find_system_error(source: object, error: Exception) -> BlnSearchError | None:
+    """Return the error where the system refused to read `source`; None where its content is wrong."""
+    if not isinstance(error, OSError) or error.errno is None:
+        return None
+    if error.errno in DISK_FULL_ERRNOS:
+        return StorageFullError(f"{source} cannot be decoded: {error}")
+    kind = DataUnavailableOnMachineError if isinstance(error, FileNotFoundError) else DataReadError
+    return kind(f"{source} cannot be read on this machine: {error}")
+
+
+def _make_read_error(path: Path, error: Exception) -> BlnSearchError:
+    """Return the error for a file that cannot be read."""
+    damaged = DataError(f"{path} cannot be unpacked ({error}): the file is damaged, download it again")
+    return find_system_error(path, error) or damaged
 
 
 def _read_unarchived(file: PublishedFile, path: Path) -> bytes:

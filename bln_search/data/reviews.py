@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from bln_search.core.errors import ChecksumError, DataError, DataUnavailableOnMachineError
+from bln_search.core.errors import ChecksumError, DataError
+from bln_search.data.files import find_system_error
 
 SPLITS = ("train", "test")
 FOLDER = "aclImdb"
@@ -74,15 +75,14 @@ def _raise_as_data_errors(path: Path) -> Iterator[None]:
     """Raise errors of reading `path` in this context as DataError.
 
     Raises:
-        DataUnavailableOnMachineError: the system cannot read the file.
+        DataUnavailableOnMachineError: the system cannot read the file; DataReadError where a later attempt may.
         DataError: the file is damaged.
     """
     try:
         yield
     except (OSError, EOFError, lzma.LZMAError, zlib.error, tarfile.TarError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # an error of the system, not of the content
-            raise DataUnavailableOnMachineError(f"{path} cannot be read on this machine ({error.strerror})") from None
-        raise DataError(f"{path} cannot be read ({error}): it is damaged, download it again or remove it") from None
+        damaged = DataError(f"{path} cannot be read ({error}): it is damaged, download it again or remove it")
+        raise find_system_error(path, error) or damaged from None
 
 
 def _compute_file_sha256(path: Path) -> bytes:

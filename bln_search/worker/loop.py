@@ -14,6 +14,7 @@ from bln_search.core.errors import (
     ClusterError,
     CodeChangedError,
     DataError,
+    DataReadError,
     ModelError,
     SchemaChangedError,
     SpecError,
@@ -190,6 +191,9 @@ class QueueWorker:
             state = run_study(
                 self.ledger, study_id, self.executor, watcher, should_stop, self.find_disk_problem, checkpoints
             )
+        except DataReadError as error:
+            _log.warning("study %d: %s", study_id, error, extra=log_fields)
+            self._record_error_and_release_study(study_id, error)
         except (SpecError, DataError, ModelError, CodeChangedError) as error:
             _log.warning("study %d: %s", study_id, error, extra=log_fields)
             self.ledger.studies.fail_unless_claimed(study_id, self.name, str(error))
@@ -204,12 +208,15 @@ class QueueWorker:
             _log.exception("study %d: unexpected error", study_id, extra=log_fields)
             self._record_error_and_release_study(study_id, error)
         else:
-            _log.info("study %d: %s", study_id, state, extra=log_fields)
-            if state is StudyState.COMPLETE:
-                self._claim_and_analyze_study(study_id)
-            # some trials could not run here and now; where disk space is low, the next iteration waits anyway
-            if state is StudyState.ACCEPTED and self._has_disk_space_for_study():
-                self.stopping.wait(_RETRY_DELAY)
+            self._analyze_or_wait_after_run(study_id, state)
+
+    def _analyze_or_wait_after_run(self, study_id: int, state: StudyState) -> None:
+        _log.info("study %d: %s", study_id, state, extra={"study_id": study_id})
+        if state is StudyState.COMPLETE:
+            self._claim_and_analyze_study(study_id)
+        # some trials could not run here and now; where disk space is low, the next iteration waits anyway
+        if state is StudyState.ACCEPTED and self._has_disk_space_for_study():
+            self.stopping.wait(_RETRY_DELAY)
 
     def _claim_and_analyze_study(self, study_id: int | None = None) -> bool:
         """Analyse a complete study, this one or any; False where every study is analysed or being analysed."""
@@ -244,7 +251,7 @@ class QueueWorker:
 
     def _record_error_and_release_study(self, study_id: int, error: Exception) -> None:
         """Record an unexpected error, and release the study unless it has failed with it."""
-        is_machine_error = isinstance(error, OSError | EOFError | MemoryError)
+        is_machine_error = isinstance(error, OSError | EOFError | MemoryError | DataReadError)
         reason = describe_exception(error)
         limit = _MAX_MACHINE_ERRORS if is_machine_error else _MAX_ERRORS
         if not self.ledger.studies.record_worker_error_or_fail(study_id, self.name, reason, limit):

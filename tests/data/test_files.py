@@ -11,7 +11,7 @@ import tarfile
 
 import pytest
 
-from bln_search.core.errors import ChecksumError, DataError, DataUnavailableOnMachineError
+from bln_search.core.errors import ChecksumError, DataError, DataReadError
 from bln_search.data import files
 from bln_search.data.files import Archive, PublishedFile, read_verified_file
 
@@ -88,7 +88,7 @@ def test_a_system_error_is_not_reported_as_damage(tmp_path, monkeypatch):
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setitem(files._OPENERS, "", raise_stale_handle)
-    with pytest.raises(DataUnavailableOnMachineError, match=r"part\.bin .*\(Stale file handle\)"):
+    with pytest.raises(DataReadError, match=r"part\.bin .*Stale file handle"):
         read_verified_file(FILE, [tmp_path], None)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from dataclasses import replace
 
@@ -10,7 +12,13 @@ import pytest
 
 from bln_search.core import registry
 from bln_search.core.enums import Split
-from bln_search.core.errors import BlnSearchError, DataError, DataUnavailableOnMachineError
+from bln_search.core.errors import (
+    BlnSearchError,
+    DataError,
+    DataReadError,
+    DataUnavailableOnMachineError,
+    StorageFullError,
+)
 from bln_search.data import load_data_set
 from bln_search.data.prepared import prepare_data_set
 from bln_search.data.splits import split_training_and_validation_indices
@@ -131,9 +139,34 @@ def test_errors_of_decode_name_the_data_set_and_the_error(load, decode, changed,
     assert named in str(caught.value)
 
 
-def test_a_file_that_cannot_be_opened_is_a_fault_of_the_machine(load):
-    with pytest.raises(DataUnavailableOnMachineError, match=r"missing\.npz"):
+def test_a_file_that_is_missing_is_a_fault_of_the_machine(load):
+    with pytest.raises(DataUnavailableOnMachineError, match=r"missing\.npz") as error:
         load("return np.load(self.path.with_name('missing.npz'))")
+    assert not isinstance(error.value, DataReadError)
+
+
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (errno.ESTALE, DataReadError),
+        (errno.EIO, DataReadError),
+        (errno.EMFILE, DataReadError),
+        (errno.EACCES, DataReadError),
+        (errno.ENOSPC, StorageFullError),
+        (errno.EDQUOT, StorageFullError),
+    ],
+)
+def test_an_error_of_the_system_is_a_fault_of_the_machine(load, number, error):
+    with pytest.raises(error, match="own_wrong") as caught:
+        load(f"raise OSError({number}, {os.strerror(number)!r})")
+    assert os.strerror(number) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["gzip.BadGzipFile('no gzip')", "OSError('no array')", "EOFError('short')"])
+def test_damaged_content_is_no_fault_of_the_machine(load, content):
+    with pytest.raises(DataError, match="own_wrong") as caught:
+        load(f"import gzip; raise {content}")
+    assert not isinstance(caught.value, DataUnavailableOnMachineError)
 
 
 @pytest.mark.parametrize("names", [("train_inputs", "test_inputs"), ("train_inputs",), ("test_inputs",)])

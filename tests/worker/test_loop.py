@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from sqlalchemy import func, select
 
-from bln_search.core.errors import ClusterError
+from bln_search.core.errors import ClusterError, DataReadError
 from bln_search.core.states import StopRequest, StudyState
 from bln_search.execution.executors import local, lost_processes
 from bln_search.specs import parse_study
@@ -138,6 +138,24 @@ class TestUnexpectedErrors:
         worker.executor = Broken(executor, *[OSError(24, "Too many open files")] * 5)
         worker.run_until_stopped(once=True)
         assert line(worker, other_id).state == StudyState.FAILED
+
+    @pytest.mark.parametrize("failures", [1, 4, 5])
+    def test_data_that_cannot_be_read_fails_the_study_at_the_fifth_time(self, worker, monkeypatch, failures):
+        study_id = worker.ledger.queue.submit_study(worker_study("a"), "ada").study_id
+        errors = iter([DataReadError("digits cannot be read on this machine: Stale file handle")] * failures)
+
+        def check(*_arguments):
+            for error in errors:
+                raise error
+            worker.stopping.set()
+            return ()
+
+        monkeypatch.setattr(loop, "run_preflight_checks", check)
+        worker.executor = Broken(None, KeyboardInterrupt())
+        worker.run_until_stopped(once=True)
+        state = StudyState.FAILED if failures == 5 else StudyState.ACCEPTED
+        assert line(worker, study_id).state == state
+        assert len(errors_seen(worker, study_id)) == failures
 
     @pytest.mark.slow
     def test_error_keeps_a_requested_pause(self, worker):

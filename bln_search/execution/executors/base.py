@@ -12,6 +12,7 @@ from bln_search.core.errors import (
     BlnSearchError,
     CheckpointStoreError,
     CodeChangedError,
+    DataReadError,
     DataUnavailableOnMachineError,
     StorageFullError,
 )
@@ -73,7 +74,8 @@ def _task_failed_from_resource_error(
     if isinstance(error, CodeChangedError):
         return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), code_changed=True)
     if isinstance(error, DataUnavailableOnMachineError):
-        return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_missing=True)
+        is_missing = not isinstance(error, DataReadError)
+        return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_missing=is_missing)
     return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_unavailable=True)
 
 

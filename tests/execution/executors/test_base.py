@@ -7,7 +7,7 @@ import errno
 import pytest
 import torch
 
-from bln_search.core.errors import DataError, DataUnavailableOnMachineError, ModelError, StorageFullError
+from bln_search.core.errors import DataError, DataReadError, DataUnavailableOnMachineError, ModelError, StorageFullError
 from bln_search.core.states import FailureClass
 from bln_search.execution.executors.base import make_task_failed_message
 
@@ -41,6 +41,7 @@ from bln_search.execution.executors.base import make_task_failed_message
         (ModelError("no norm"), FailureClass.USER_ERROR, False),
         (DataError("no file"), FailureClass.USER_ERROR, False),
         (DataUnavailableOnMachineError("no file here"), FailureClass.INFRASTRUCTURE, False),
+        (DataReadError("stale handle"), FailureClass.INFRASTRUCTURE, False),
         (RuntimeError("mat1 and mat2 shapes cannot be multiplied"), FailureClass.USER_ERROR, False),
         (TypeError("missing argument"), FailureClass.USER_ERROR, False),
     ],
@@ -50,6 +51,11 @@ def test_exception_determines_the_failure_class(error, failure, disk_full):
     message = make_task_failed_message(error)
     assert (message.failure, message.disk_full) == (failure, disk_full)
     assert message.reason
+
+
+def test_data_that_cannot_be_read_at_present_is_not_missing():
+    assert make_task_failed_message(DataUnavailableOnMachineError("no file here")).data_missing
+    assert not make_task_failed_message(DataReadError("stale handle")).data_missing
 
 
 def test_only_accelerator_errors_make_the_process_unusable():
