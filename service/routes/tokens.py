@@ -134,7 +134,8 @@ def sign_out(
     secret: Annotated[str | None, Cookie(alias=COOKIE, max_length=200, include_in_schema=False)] = None,
 ) -> None:
     """End the browser session."""
-    is_in_memory = secret is not None and context.sessions_in_memory.end(secret)
-    if reader.kind is TokenKind.SESSION and not is_in_memory:
-        context.ledger.tokens.revoke(reader.token_id)
+    if reader.kind is TokenKind.SESSION and secret is not None and not context.sessions_in_memory.end(secret):
+        stored = context.ledger.tokens.find_bearer(secret)  # the reader of a session in memory has the id of its token
+        if stored is not None and stored.kind is TokenKind.SESSION:
+            context.ledger.tokens.revoke(stored.token_id)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
 from bln_search.cli.maintenance.data import count_missing_and_all_files
-from bln_search.core.checkpoints import CheckpointStore, FolderStore
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.files.disk import find_disk_space_problem, measure_disk_usage
 from bln_search.settings import Settings
@@ -89,20 +88,10 @@ def iter_checkpoint_store_findings(settings: Settings) -> Iterator[Finding]:
             detail = f"{store} does not exist; the first run creates it. If trials ran with it, mount it"
             yield skipped("checkpoints", detail)
             return
-        _write_read_and_delete(store)
+        store.check_read_and_write_access()
     except (BlnSearchError, OSError) as error:
         reason = f"{store}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
         remedy = "correct BLN_SEARCH_CHECKPOINTS, or its credentials and access rights"
         yield fault("checkpoints", reason, remedy)
     else:
         yield ok("checkpoints", f"{store}: a file was written, read and deleted")
-
-
-def _write_read_and_delete(store: CheckpointStore) -> None:
-    name = f".doctor-{secrets.token_hex(8)}"
-    store.write(name, _TEST_CONTENT)
-    try:
-        if store.read(name) != _TEST_CONTENT:
-            raise OSError(0, "it returns another content than was written")
-    finally:
-        store.delete(name)

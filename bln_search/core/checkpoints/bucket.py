@@ -120,7 +120,7 @@ class BucketStore:
 
     def check_read_and_write_access(self) -> None:
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
-        check_read_and_write_access(self)
+        check_read_and_write_access(self, self.read)
 
     @contextmanager
     def _raise_as_store_errors(self, action: str) -> Iterator[None]:

@@ -107,7 +107,12 @@ class FolderStore:
 
     def check_read_and_write_access(self) -> None:
         """Raise CheckpointStoreError unless a file can be written, read and deleted."""
-        check_read_and_write_access(self)
+        check_read_and_write_access(self, self._read_once)
+
+    def _read_once(self, name: str) -> bytes:
+        """The content of a file. Unlike `read`, this does not check the folder after an error."""
+        with self._raise_as_store_errors("read"):
+            return (self.path / name).read_bytes()
 
     @contextmanager
     def _raise_as_store_errors(self, action: str) -> Iterator[None]:

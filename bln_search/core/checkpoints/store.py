@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -85,14 +85,15 @@ def check_store_exists(store: CheckpointStore) -> None:
         )
 
 
-def check_read_and_write_access(store: CheckpointStore) -> None:
-    """Raise CheckpointStoreError unless a file can be written to the store, read and deleted."""
+def check_read_and_write_access(store: CheckpointStore, read: Callable[[str], bytes]) -> None:
+    """Raise CheckpointStoreError unless a file can be written to the store, read with `read` and deleted."""
     name = f".check-{secrets.token_hex(8)}"
     store.write(name, _TEST_CONTENT)
     try:
-        content = store.read(name)
+        content = read(name)
     except FileNotFoundError:
         content = b""
-    store.delete(name)
+    finally:
+        store.delete(name)
     if content != _TEST_CONTENT:
         raise CheckpointStoreError(f"{store} returns another content than was written")

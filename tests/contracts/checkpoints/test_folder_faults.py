@@ -77,6 +77,18 @@ def test_an_error_of_the_file_system_is_an_error_of_the_store(store, monkeypatch
             access()
 
 
+@pytest.mark.parametrize("number", [errno.EIO, errno.ESTALE, errno.EACCES, errno.ENOTCONN])
+def test_a_folder_whose_files_can_be_written_but_not_read_is_an_error_of_the_store(store, monkeypatch, number):
+    def fail(_path):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    for access in (lambda: store.read("a"), store.check_read_and_write_access):
+        with pytest.raises(CheckpointStoreError, match=os.strerror(number)):
+            access()
+    assert [path.name for path in store.path.iterdir()] == ["a"]
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_remains_a_full_disk(store, monkeypatch, number):
     def fail(*_arguments, **_options):

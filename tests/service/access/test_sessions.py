@@ -121,6 +121,42 @@ def test_sign_in_on_a_full_disk_lets_people_read(full_world):
     assert browser.get("/api/v1/session").status_code == 401
 
 
+def end_by_another_sign_out(sessions, secret):
+    sessions.end(secret)
+
+
+def end_by_eviction(sessions, _secret):
+    bearer = next(iter(sessions._sessions.values()))[0]
+    for _ in range(1_000):
+        sessions.create(bearer, timedelta(hours=1))
+
+
+def end_by_expiry(sessions, secret):
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    sessions._sessions.update({digest: (bearer, past) for digest, (bearer, _) in sessions._sessions.items()})
+    assert sessions.find_bearer(secret) is None
+
+
+@pytest.mark.parametrize("end", [end_by_another_sign_out, end_by_eviction, end_by_expiry])
+def test_a_session_in_memory_that_ends_during_a_sign_out_does_not_take_its_token_with_it(world, monkeypatch, end):
+    sessions, token = world.context.sessions_in_memory, world.secrets["ada", Scope.WRITE]
+    secret = sessions.create(world.ledger.tokens.find_bearer(token), timedelta(hours=1))
+    find_bearer = sessions.find_bearer
+
+    def find_and_end(secret):
+        bearer = find_bearer(secret)
+        with monkeypatch.context() as patch:
+            patch.setattr(sessions, "find_bearer", find_bearer)
+            end(sessions, secret)
+        return bearer
+
+    monkeypatch.setattr(sessions, "find_bearer", find_and_end)
+    browser = world.client(None)
+    browser.cookies.set(COOKIE, secret)
+    assert browser.delete("/api/v1/session", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 204
+    assert world.ledger.tokens.find_bearer(token) is not None
+
+
 @pytest.mark.parametrize("end", ["token revoked", "token expired", "session expired"])
 def test_a_session_of_a_full_disk_ends_as_others_do(full_world, end):
     browser = sign_in(full_world)
