@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.norms import Normalization
+from bln_search.norms.network.layers import evaluation_mode
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,15 @@ class NetworkFingerprint:
 
     @staticmethod
     def of_network(network: nn.Module) -> NetworkFingerprint:
-        """Fingerprint the values that a network has now."""
-        parameters = sorted(network.named_parameters(), key=lambda named: named[0])
-        return NetworkFingerprint(
-            *(
-                _compute_sha256((name, _in_smallest_common_type(values.detach())) for name, values in tensors)
-                for tensors in (parameters, _iter_state_buffers(network))
+        """Fingerprint the values that a network has now, in evaluation mode, for which a module may merge weights."""
+        with evaluation_mode(network):
+            parameters = sorted(network.named_parameters(), key=lambda named: named[0])
+            return NetworkFingerprint(
+                *(
+                    _compute_sha256((name, _in_smallest_common_type(values.detach())) for name, values in tensors)
+                    for tensors in (parameters, _iter_state_buffers(network))
+                )
             )
-        )
 
     def describe_difference(self, other: NetworkFingerprint) -> str | None:
         """Return which values differ; None where all are equal."""

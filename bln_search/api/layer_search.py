@@ -183,8 +183,8 @@ def search_layers(
         ]
         fold_of_batch = assign_mini_batches_to_folds(len(batches), folds)
         weights = find_search_weights(scoring, adapter, batches, test_batches, fold_of_batch)
-        measured_with = NetworkFingerprint.of_network(network)
         estimates = collect_all_population_estimates(adapter, layers, data.populations, gathered, kept=kept)
+        measured_with = NetworkFingerprint.of_network(network)
         if parsed_estimate not in estimates:
             raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
         populations = {

@@ -95,8 +95,10 @@ class NetworkEvaluator:
     def evaluate_and_rank_per_condition(self) -> dict[str | None, RankedConfigurations]:
         """The ranked table of each condition; populations are collected once."""
         settings, layers = self._settings, self._layers
-        measured_with = NetworkFingerprint.of_network(self._network)
         estimates = collect_all_population_estimates(self._adapter, layers, self._data.populations, settings.gathered)
+        measured_with = NetworkFingerprint.of_network(
+            self._network
+        )  # the first pass creates the weights of lazy layers
         populations = compute_populations_of_layers(layers, estimates, settings.correction, per_slot=settings.per_slot)
         rows = list_possible_inference_rows(layers, estimates, settings.blends)
         by_estimate = _populations_by_estimate(layers, estimates, populations)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.autograd.functional import jvp
 from torch.func import functional_call
 
-from bln_search.norms.network.layers import get_norms_by_name, use_history_recording
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_history_recording
 
 
 def compute_directional_fisher_curvature(network: nn.Module, inputs: Tensor, direction: Mapping[str, Tensor]) -> float:
@@ -48,14 +48,8 @@ def compute_directional_fisher_curvature(network: nn.Module, inputs: Tensor, dir
 @contextmanager
 def use_training_mode_in_norms_only(network: nn.Module) -> Iterator[None]:
     """Let only the normalization layers be in training mode, without recording; restore all modes afterwards."""
-    modes = {module: module.training for module in network.modules()}
     layers = get_norms_by_name(network).values()
-    network.eval()
-    for layer in layers:
-        layer.train()
-    try:
-        with use_history_recording(layers, enabled=False):
-            yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode
+    with evaluation_mode(network), use_history_recording(layers, enabled=False):
+        for layer in layers:
+            layer.train()
+        yield

@@ -181,11 +181,14 @@ class BatchAdapter:
             ) from error
 
     def count_targets_of_list(self, loader: RoleLoader) -> int | None:
-        """The number of examples of a list of mini-batches, or of a data set that a loader reads completely."""
+        """The number of examples of a list of mini-batches, or of a loader that makes them of a sampler's indices."""
         if isinstance(loader.loader, list | tuple):
             return sum(len(self._get_targets_of_batch(batch, loader.name)) for batch in loader.loader)
-        is_sized = loader.sample_batch is not None and not getattr(loader.loader, "drop_last", True)
-        return len(loader.loader.sampler) if is_sized else None  # type: ignore[attr-defined]
+        if loader.sample_batch is None or getattr(loader.loader, "batch_size", None) is None:
+            return None
+        indices, size = len(loader.loader.sampler), loader.loader.batch_size  # type: ignore[attr-defined]
+        is_example_of_index = len(self._get_targets_of_batch(loader.sample_batch, loader.name)) == min(indices, size)
+        return indices if is_example_of_index and not loader.loader.drop_last else None  # type: ignore[attr-defined]
 
     def learn_form_of_split_sample(self, loader: RoleLoader) -> None:
         """Note the form of the mini-batches of a split, if one can be read in advance.

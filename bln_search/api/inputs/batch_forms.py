@@ -16,6 +16,9 @@ from bln_search.data.inputs import build_structure_of_same_type, describe_value,
 Target = Callable[[Any], Tensor]
 """Returns the targets in a mini-batch of a loader."""
 
+_Form = tuple[Any, list[tuple[int, ...]]]
+"""Keys and kinds of a mini-batch, and the shapes of its examples in each tensor."""
+
 LABEL_KEYS = ("labels", "label", "targets", "target")
 """Keys of the targets in a dictionary."""
 
@@ -39,8 +42,8 @@ class BatchForms:
     def __init__(self, network: nn.Module, target: Target | None, *, has_forward: bool) -> None:
         self._parameters = ForwardParameters.of_network(network)
         self._target, self._has_forward = target, has_forward
-        self._labelled: tuple[Any, Any] | None = None
-        self._split_pairs: dict[str, tuple[Any, str]] = {}
+        self._labelled: tuple[_Form, _Form] | None = None
+        self._split_pairs: dict[str, tuple[_Form, str]] = {}
         self._dropped: dict[str, str] = {}
 
     def learn_form_of_labelled_batches(self, batch: Any, name: str) -> None:
@@ -56,7 +59,7 @@ class BatchForms:
         inputs = self.extract_inputs(batch, name, with_targets=True)
         self._labelled = _describe_form(inputs), _describe_form(batch)
         for population, (form, description) in self._split_pairs.items():
-            if self._labelled[1] != form:
+            if not _are_equal_forms(self._labelled[1], form):
                 raise self._error_of_pair(description, population)
         keys = inputs.keys() if isinstance(inputs, Mapping) else ()
         for key in self._dropped.keys() & keys:
@@ -148,8 +151,8 @@ class BatchForms:
 
     def _keep_inputs(self, parts: Mapping[Any, Any], batch: Any, name: str, *, with_targets: bool) -> Any:
         """The inputs by keyword, without the targets; the only input of a named tuple or dataclass alone."""
-        form = None if self._labelled is None else self._labelled[0]
-        if not with_targets and form == _describe_form(parts):
+        is_inputs = self._labelled is not None and _are_equal_forms(self._labelled[0], _describe_form(parts))
+        if not with_targets and is_inputs:
             dropped: set[str] = set()
         elif self._target is None:
             dropped = {key for key in LABEL_KEYS if key in parts and key not in self._parameters.inputs}
@@ -198,7 +201,7 @@ class BatchForms:
 
     def _are_all_inputs(self, batch: Sequence[Any]) -> bool:
         """Whether a mini-batch is the inputs of validation, or has one part for each input that `forward` needs."""
-        if self._labelled is not None and self._labelled[0] == _describe_form(batch):
+        if self._labelled is not None and _are_equal_forms(self._labelled[0], _describe_form(batch)):
             return True
         are_tensors = all(isinstance(part, Tensor) for part in batch)
         return are_tensors and len(batch) == self._parameters.least_positional
@@ -213,7 +216,7 @@ class BatchForms:
                 raise self._error_of_pair(describe_value(pair), name)
         elif self._labelled is None:
             self._split_pairs.setdefault(name, (_describe_form(pair), describe_value(pair)))
-        elif self._labelled[1] != _describe_form(pair):
+        elif not _are_equal_forms(self._labelled[1], _describe_form(pair)):
             raise self._error_of_pair(describe_value(pair), name)
 
     def _error_of_pair(self, pair: str, name: str) -> DataError:
@@ -253,12 +256,27 @@ def _are_equal_tensors(first: Any, second: Any) -> bool:
     return isinstance(first, Tensor) and isinstance(second, Tensor) and torch.equal(first, second)
 
 
-def _describe_form(value: Any) -> Any:
-    """What mini-batches of one kind have in common: keys, number of parts, kinds and shapes of examples."""
+def _describe_form(value: Any) -> _Form:
+    """What mini-batches of one kind have in common: keys, number of parts, kinds of tensors, shapes of examples."""
+    shapes: list[tuple[int, ...]] = []
+    return _describe_kinds(value, shapes), shapes
+
+
+def _describe_kinds(value: Any, shapes: list[tuple[int, ...]]) -> Any:
+    """Keys, number of parts, kinds and numbers of axes; the shapes of examples are appended to `shapes`."""
     if isinstance(value, Tensor):
-        return value.is_floating_point() or value.is_complex(), tuple(value.shape[1:])
+        shapes.append(tuple(value.shape[1:]))
+        return value.is_floating_point() or value.is_complex(), value.ndim
     if isinstance(value, Mapping):
         return frozenset(value)
     if isinstance(value, list | tuple):
-        return tuple(map(_describe_form, value))
+        return tuple(_describe_kinds(part, shapes) for part in value)
     return type(value)
+
+
+def _are_equal_forms(first: _Form, second: _Form) -> bool:
+    """Whether forms are equal. A size of the first tensor, as a sequence length, may differ, and then in the others."""
+    if first[0] != second[0]:
+        return False
+    sizes = [set(zip(*shapes, strict=True)) for shapes in zip(first[1], second[1], strict=True)]
+    return all(size == other for size, other in set().union(*sizes) - (sizes[0] if sizes else set()))

@@ -10,32 +10,38 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import BlnSearchError
-from bln_search.data.inputs import Inputs
+from bln_search.data.inputs import Inputs, can_slice_examples
 from bln_search.evaluation.adapted_network import NetworkWithCallAdapter
 
 _KEPT_BYTES = 2**26
 """Largest size in bytes of the inputs that are kept; those of the latest mini-batch are always kept."""
+
+_MOST_MINI_BATCHES, _MOST_WITH_OBJECTS = 4096, 16
+"""Largest numbers of mini-batches that are kept; objects have an unknown size, and are passed one by one."""
 
 
 class LatestMiniBatches:
     """The latest mini-batches of a loader, of which one may fail in a pass of several mini-batches."""
 
     def __init__(self) -> None:
-        self._batches: deque[tuple[str, Inputs]] = deque()
+        self._batches: deque[tuple[str, Inputs, int]] = deque()
+        self._bytes = 0
 
     def clear(self) -> None:
         """Forget all, because another reading begins."""
         self._batches.clear()
+        self._bytes = 0
 
     def append(self, name: str, inputs: Inputs) -> None:
         """Add a mini-batch with its name, and forget the earliest ones."""
-        self._batches.append((name, inputs))
-        size = sum(map(_count_bytes, (inputs for _, inputs in self._batches)))
-        while size > _KEPT_BYTES and len(self._batches) > 1:
-            size -= _count_bytes(self._batches.popleft()[1])
+        size = _count_bytes(inputs)
+        self._batches.append((name, inputs, size))
+        self._bytes += size
+        while len(self._batches) > 1 and self._bytes > _KEPT_BYTES:
+            self._bytes -= self._batches.popleft()[2]
 
     def __iter__(self) -> Iterator[tuple[str, Inputs]]:
-        return iter(list(self._batches))
+        return iter([(name, inputs) for name, inputs, _ in self._batches])
 
     @property
     def latest_name(self) -> str | None:
@@ -78,5 +84,7 @@ def _iter_modules_of_frames(traceback: TracebackType | None) -> Iterator[nn.Modu
 
 
 def _count_bytes(inputs: Inputs) -> int:
+    """The size of the tensors, at least so large that few mini-batches are kept."""
     tensors = [inputs] if isinstance(inputs, Tensor) else inputs.tensors
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+    return max(size, _KEPT_BYTES // (_MOST_MINI_BATCHES if can_slice_examples(inputs) else _MOST_WITH_OBJECTS))

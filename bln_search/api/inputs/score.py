@@ -94,8 +94,8 @@ class ScoreWithOptionalCorrectness(WeightedScore):
         if weights is None and self._loss is not None and returned.ndim and len(returned) == len(outputs):
             _check_losses_of_examples(returned, outputs, targets)
             elements = returned[:1].numel() if self._loss.averages_elements else 1
-            losses = returned.flatten(1).sum(1) / elements if returned.ndim > 1 else returned
-            return Scores(losses, none_correct, returned.new_full((len(returned),), elements))
+            losses = _sum_over_elements(returned) / elements
+            return Scores(losses, none_correct, losses.new_full((len(returned),), elements))
         if weights is None:
             return Scores(_mean_loss_per_example(returned, outputs, targets), none_correct)
         _check_losses_of_examples(returned, outputs, targets)
@@ -186,7 +186,7 @@ _DESCRIPTIONS: Mapping[ScoreFunction, LossDescription] = {
 def _mean_loss_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:
     """Return losses (n,), means over the other axes. Raises ModelError unless the first axis is the example."""
     _check_losses_of_examples(losses, outputs, targets)
-    losses = losses if losses.is_floating_point() else losses.float()
+    losses = _in_single_precision(losses)
     return losses if losses.ndim == 1 else losses.flatten(1).mean(1)
 
 
@@ -197,13 +197,25 @@ def _average_example_scores(scores: ExampleScores, correct: Tensor, outputs: Ten
         return Scores(_mean_loss_per_example(losses, outputs, targets), correct)
     _check_losses_of_examples(losses, outputs, targets)
     _check_weights(weights, losses)
-    return _weighted_means_of_examples(torch.where(weights > 0, losses * weights, 0), weights, correct)
+    weighted = torch.where(weights > 0, _in_single_precision(losses) * weights, 0)
+    return _weighted_means_of_examples(weighted, weights, correct)
 
 
 def _weighted_means_of_examples(losses: Tensor, weights: Tensor, correct: Tensor) -> Scores:
     """Return scores (n,) from losses of elements (n, ...) that are multiplied by their weights."""
-    sums, totals = (values if values.ndim == 1 else values.flatten(1).sum(1) for values in (losses, weights))
+    sums, totals = _sum_over_elements(losses), _sum_over_elements(weights)
     return Scores(sums / torch.where(totals > 0, totals, 1), correct, totals)
+
+
+def _sum_over_elements(values: Tensor) -> Tensor:
+    """Return the sum of each example (n,) of values (n, ...), which half precision might not hold."""
+    values = _in_single_precision(values)
+    return values if values.ndim == 1 else values.flatten(1).sum(1)
+
+
+def _in_single_precision(values: Tensor) -> Tensor:
+    """Return values of at least single precision."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
 
 
 def _check_weights(weights: Tensor, losses: Tensor) -> None:

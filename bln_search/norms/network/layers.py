@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from bln_search.core.configuration import (
     InferenceConfiguration,
@@ -162,14 +164,38 @@ def statistics_read_from_population(configuration: InferenceConfiguration) -> se
 
 @contextmanager
 def evaluation_mode(network: nn.Module) -> Iterator[None]:
-    """Set `network` to evaluation mode in this context, then restore the mode of each module."""
+    """Set `network` to evaluation mode in this context, then restore the mode of each module.
+
+    A module with a `train` or `eval` of its own, as one that merges its weights for inference, is switched back by it,
+    and what these methods wrote has its values again, bit for bit.
+    """
     saved = [(module, module.training) for module in network.modules()]
+    switching = [(module, training) for module, training in saved if _has_own_mode_switch(module)]
+    values = [(x, x.detach().clone()) for x in _iter_tensors([module for module, training in switching if training])]
     network.eval()
+    written = [(x, value, x.detach().clone()) for x, value in values if not torch.equal(x, value)]
     try:
         yield
     finally:
+        unchanged = [(x, value) for x, value, in_evaluation in written if torch.equal(x, in_evaluation)]
+        for module, training in switching:
+            if module.training != training:
+                module.train(training)
         for module, training in saved:
             module.training = training
+        for x, value in unchanged:
+            x.data.copy_(value)
+
+
+def _has_own_mode_switch(module: nn.Module) -> bool:
+    """Return whether a change of a module's mode may do more than set flags."""
+    return type(module).train is not nn.Module.train or type(module).eval is not nn.Module.eval
+
+
+def _iter_tensors(modules: Iterable[nn.Module]) -> Iterator[Tensor]:
+    """Yield each parameter and buffer of modules once; those of lazy layers do not exist yet."""
+    parts = nn.ModuleList(modules)
+    return (x for x in (*parts.parameters(), *parts.buffers()) if not is_lazy(x) and not x.is_meta)
 
 
 @contextmanager

@@ -246,7 +246,54 @@ def test_pairs_in_the_form_of_validation_have_targets(make, workers):
     assert_values_of_torch(network, bln_search.evaluate_configurations(network, loader, loader), conditioned=False)
 
 
+class Recurrent(nn.Module):
+    """Takes sequences of any length, and optionally a state."""
+
+    def __init__(self, labels_of_steps):
+        super().__init__()
+        torch.manual_seed(1)
+        self.r, self.n, self.o = nn.GRU(5, 8, batch_first=True), nn.BatchNorm1d(8), nn.Linear(8, 3)
+        self.labels_of_steps = labels_of_steps
+
+    def forward(self, x, state=None):
+        hidden = self.o(self.n(self.r(x, state)[0].transpose(1, 2)).transpose(1, 2))
+        return hidden.transpose(1, 2) if self.labels_of_steps else hidden[:, -1]
+
+
+@pytest.mark.parametrize("labels_of_steps", [False, True])
+@pytest.mark.parametrize("lengths", [(9, 9, 9), (7, 9, 8), (9, 7, 8)])
+def test_lengths_of_sequences_may_differ_between_training_and_validation(lengths, labels_of_steps):
+    def batches(lengths):
+        shapes = [(4, length) if labels_of_steps else (4,) for length in lengths]
+        return [(torch.randn(4, n, 5), torch.randint(0, 3, shape)) for n, shape in zip(lengths, shapes, strict=True)]
+
+    network = bln_search.convert(Recurrent(labels_of_steps).eval(), method="same")
+    ranked = bln_search.evaluate_configurations(
+        network, batches(lengths), batches((7, 7)), score=nn.CrossEntropyLoss(), one_pass=False
+    )
+    assert {str(row.configuration) for row in ranked} >= {"FF--", "TT--"}
+
+
+def test_sizes_of_images_may_differ_between_training_and_validation():
+    class Dense(nn.Sequential):
+        def forward(self, x, skip=None):
+            return super().forward(x if skip is None else x + skip)
+
+    def batches(*size):
+        return [(torch.randn(4, 3, *size), torch.randint(0, 2, (4, *size))) for _ in range(2)]
+
+    network = Dense(nn.Conv2d(3, 4, 1), bln_search.BN(4), nn.Conv2d(4, 2, 1)).eval()
+    for population in (batches(4, 4), batches(6, 8)):
+        ranked = bln_search.evaluate_configurations(network, population, batches(5, 9), score=nn.CrossEntropyLoss())
+        assert len(ranked) == 4
+
+
 AMBIGUOUS_PAIRS = {
+    "validation has targets of another size": (
+        [(X, torch.rand(60, 6))],
+        [(X, F.one_hot(Y, 3).float())],
+        {"score": "mse"},
+    ),
     "validation has other targets": ([(X, CONDITION)], [(X, F.one_hot(Y, 3).float())], {"score": "mse"}),
     "validation is structured": ([(X, torch.rand(60, 5))], LABELLED_PAIRS, {}),
     "validation is a dictionary": ([(X, CONDITION)], keyed("label", "labels"), {}),

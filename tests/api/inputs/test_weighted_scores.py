@@ -13,10 +13,12 @@ from torch import nn
 from torch.nn import functional as F
 
 import bln_search
+from bln_search.api.inputs.score import parse_score
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.core.records import ExampleOutcomes
+from bln_search.evaluation.scoring import score_examples
 
 CLASS_WEIGHTS = torch.tensor([1.0, 5.0, 0.2], dtype=torch.float64)
 
@@ -347,3 +349,52 @@ def test_metrics_get_the_examples_that_count(one_pass, size):
         right = (outputs.argmax(1) == targets)[counted].double().mean().item()
         assert values["accuracy_of_metric"] == pytest.approx(right)
         assert values["examples"] == int(counted.sum())
+
+
+LARGE = {
+    "a loss of elements": (nn.MSELoss(), torch.randn(2, 1, 300, 300), torch.randn(2, 1, 300, 300)),
+    "a sum of elements": (nn.KLDivLoss(reduction="batchmean"), -torch.ones(2, 90_000), torch.full((2, 90_000), 0.25)),
+    "classes of pixels": (nn.CrossEntropyLoss(), torch.randn(2, 10, 300, 300), torch.randint(0, 10, (2, 300, 300))),
+    "ignored pixels": (
+        nn.CrossEntropyLoss(ignore_index=3),
+        torch.randn(2, 10, 300, 300),
+        torch.randint(0, 10, (2, 300, 300)),
+    ),
+    "a function": (
+        lambda outputs, targets: F.mse_loss(outputs, targets, reduction="none"),
+        torch.randn(2, 90_000),
+        torch.randn(2, 90_000),
+    ),
+    "weights of a function": (
+        lambda outputs, targets: bln_search.ExampleScores((outputs - targets) ** 2, torch.full_like(outputs, 0.5)),
+        torch.randn(2, 300, 300),
+        torch.randn(2, 300, 300),
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("kind", LARGE)
+def test_sums_over_many_elements_hold_in_half_precision(kind, dtype):
+    score, outputs, targets = LARGE[kind]
+    outputs, targets = outputs.to(dtype), targets.to(dtype) if targets.is_floating_point() else targets
+    losses, _, weights = score_examples(parse_score(score), outputs, targets)
+    expected = score_examples(
+        parse_score(score), outputs.double(), targets if targets.dtype == torch.int64 else targets.double()
+    )
+    tolerance = 8 * torch.finfo(dtype).eps ** 0.9
+    torch.testing.assert_close(losses.double(), expected.losses, rtol=tolerance, atol=tolerance)
+    if weights is not None:
+        torch.testing.assert_close(weights.double(), expected.weights)
+
+
+def test_a_network_in_half_precision_has_the_loss_of_torch():
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4), nn.Conv2d(4, 1, 1)).eval().half()
+    data = [(torch.randn(2, 1, 300, 300).half(), torch.randn(2, 1, 300, 300).half()) for _ in range(2)]
+    with torch.no_grad():
+        expected = torch.stack([F.mse_loss(network(x).double(), y.double()) for x, y in data]).mean().item()
+    ranked = bln_search.evaluate_configurations(
+        bln_search.convert(network, method="same"), data, data, score=nn.MSELoss()
+    )
+    assert ranked.as_is.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(expected, rel=2e-3)

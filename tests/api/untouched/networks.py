@@ -12,6 +12,7 @@ from torch.optim.swa_utils import AveragedModel
 from torch.utils.checkpoint import checkpoint
 
 import bln_search
+from tests.api.merging import MERGING
 from tests.api.test_isolated_rows import NETWORKS as STATEFUL
 from tests.api.test_isolated_rows import Harmless
 
@@ -182,6 +183,13 @@ def moved_to(dtype):
     return converted(make_layers()).to(dtype)
 
 
+def with_merging_layers(kind):
+    """In training mode, apart from one layer, which has merged its weights."""
+    network = converted(nn.Sequential(kind(6, 8), nn.BatchNorm1d(8), kind(8, 8), nn.ReLU(), nn.Linear(8, 3))).train()
+    network[2].eval()
+    return network
+
+
 PLAIN = {
     "batch norm": lambda: converted(make_layers()),
     "layer norm": lambda: converted(make_layers(nn.LayerNorm)),
@@ -219,6 +227,7 @@ PLAIN = {
     "bfloat16": lambda: moved_to(torch.bfloat16),
     "double": lambda: moved_to(torch.float64),
     "values without effect": lambda: converted_stateful(Harmless),
+    **{f"weights by {name}": partial(with_merging_layers, kind) for name, kind in MERGING.items()},
 }
 """Networks that the one pass supports."""
 
