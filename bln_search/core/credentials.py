@@ -18,10 +18,14 @@ _SECRET_PARTS = (
     (re.compile(r"(://[^\s:@/]*):\S*@"), r"\1:***@"),
     (re.compile(r"(https?://)[^\s:@/]+@", re.IGNORECASE), r"\1***@"),
     (re.compile(r"([?&;#][^\s=&;]*(?:password|passwd|secret|token|key)[^\s=&;]*=)[^\s&;#]+", re.IGNORECASE), r"\1***"),
-    (re.compile(r"\b(bearer|basic) +[^\s'\"]+", re.IGNORECASE), r"\1 ***"),
-    (re.compile(r"\bbln_[A-Za-z0-9_%-]{16,}"), "bln_(secret)"),
+    (re.compile(r"(authorization\W{1,6}(?:bearer|basic) +)[^\s'\"]+", re.IGNORECASE), r"\1***"),
+    (re.compile(r"\b(bearer|basic) +[A-Za-z0-9._~+/-]{16,}=*", re.IGNORECASE), r"\1 ***"),
+    (re.compile(r"\bbln_[A-Za-z0-9_%-]{43,}"), "bln_(secret)"),
 )
-"""What looks like a secret in a text: the user part of a URL, its query, an Authorization header, an access token."""
+"""What looks like a secret in a text: the user part of a URL, its query, an Authorization header, an access token.
+
+A name such as `bln_search_production`, which is shorter than an access token, and words after "basic" are none.
+"""
 
 
 def strip_surroundings(text: str) -> str:

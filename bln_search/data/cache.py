@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 def find_cached_data_set(folder: Path, name: str, version: str, classes: tuple[str, ...]) -> DataSet | None:
-    """Return the cached data set; None where it is missing or damaged. A damaged copy is deleted.
+    """Return the cached data set; None where it is missing, damaged or cannot be read. A damaged copy is deleted.
 
     Args:
         folder: the cache.
@@ -30,15 +30,18 @@ def find_cached_data_set(folder: Path, name: str, version: str, classes: tuple[s
         classes: names of the classes.
     """
     copy_folder = folder / f"{name}-{version}"
-    if not copy_folder.is_dir():
-        return None
     try:
+        if not copy_folder.is_dir():
+            return None
         arrays = {array: np.load(copy_folder / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
         is_old_format = _is_first_cache_format(copy_folder, arrays["train_inputs"])
         metadata = {} if is_old_format else _read_metadata(copy_folder / _METADATA_FILE)
-    except (OSError, ValueError, EOFError) as error:
+    except (FileNotFoundError, ValueError, EOFError) as error:
         _log.warning("the decoded copy in %s is damaged (%s); decoding again", copy_folder, error)
         shutil.rmtree(copy_folder, ignore_errors=True)
+        return None
+    except OSError as error:
+        _warn_without_cache(folder, name, error)
         return None
     return DataSet(name=name, classes=classes, **arrays, **metadata)
 
@@ -92,4 +95,11 @@ def try_write_cached_data_set(folder: Path, version: str, data: DataSet) -> None
             if not copy_folder.exists():
                 new_copy.rename(copy_folder)
     except OSError as error:
-        _log.warning("the decoded %s cannot be cached in %s (%s); it will be decoded again", data.name, folder, error)
+        _warn_without_cache(folder, data.name, error)
+
+
+def _warn_without_cache(folder: Path, name: str, error: OSError) -> None:
+    hint = ""
+    if isinstance(error, PermissionError):
+        hint = ": it belongs to another account; set BLN_SEARCH_CACHE to a folder of yours"
+    _log.warning("the decoded %s in the cache %s cannot be used (%s); it is decoded again%s", name, folder, error, hint)

@@ -20,6 +20,9 @@ _MAX_VALUES = 25_000
 _MAX_DEPTH = 50
 """Largest nesting depth of a study."""
 
+_MAX_NUMBER_KEYS = 100
+"""Largest number of numbers among the keys of a mapping: numbers, unlike texts, may be chosen to have equal hashes."""
+
 _Parser: Any
 if yaml.__with_libyaml__:
     from yaml._yaml import CParser as _Parser
@@ -103,10 +106,14 @@ def _convert_node(node: yaml.Node) -> Any:
         return [_convert_node(item) for item in node.value]
     assert isinstance(node, yaml.MappingNode)
     mapping: dict[Any, Any] = {}
+    numbers = 0
     for key_node, value_node in node.value:
         key = _convert_scalar(key_node) if isinstance(key_node, yaml.ScalarNode) else None
         if not isinstance(key, str | int | float):
             _reject(key_node, "a key is a single word or number")
+        numbers += not isinstance(key, str)
+        if numbers > _MAX_NUMBER_KEYS:
+            _reject(key_node, f"this has more than {_MAX_NUMBER_KEYS} keys that are numbers; a study needs far fewer")
         if key in mapping:
             _reject(key_node, f"the key `{str(key)[:60]}` is repeated; remove one")
         mapping[key] = _convert_node(value_node)

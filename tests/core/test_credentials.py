@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.credentials import clean_token, redact_secrets
+from bln_search.storage.tokens import generate_secret
 
 TOKEN = "bln_AbCdEf-0123456789_xyzABC"
 
@@ -33,9 +34,12 @@ def test_another_character_is_refused_without_showing_the_token(text):
         "https://hush@host/x",
         "postgresql+psycopg://host/name?user=ada&password=hush&sslmode=off",
         "s3://bucket/x?secret_key=hush",
-        "Illegal header value b'Bearer hush'",
+        "Illegal header value b'Bearer hushhushhushhush'",
+        "basic aHVzaDpodXNo+hushhush/hush==",
         "authorization: Basic hush",
-        "got bln_hushhushhushhushhush of ada",
+        "{'Authorization': 'Bearer hush'}",
+        'proxy-authorization="basic hush"',
+        f"got bln_{'hush' * 11} of ada",
     ],
 )
 def test_secrets_are_removed_from_a_text(text):
@@ -43,8 +47,22 @@ def test_secrets_are_removed_from_a_text(text):
     assert "hu/sh" not in redact_secrets(text)
 
 
+def test_every_generated_secret_is_removed_from_a_text():
+    for _ in range(100):
+        assert redact_secrets(f"({generate_secret()})") == "(bln_(secret))"
+
+
 @pytest.mark.parametrize(
-    "text", ["sqlite:////srv/a/ledger.sqlite3", "http://127.0.0.1:8000 cannot be reached", "bln_search is a package"]
+    "text",
+    [
+        "sqlite:////srv/a/ledger.sqlite3",
+        "http://127.0.0.1:8000 cannot be reached",
+        "bln_search is a package",
+        "the database bln_search_production does not exist",
+        "/srv/bln_search_own_networks_of_ada/net.py has changed",
+        "a basic word, and Basic networks",
+        "the bearer token is missing",
+    ],
 )
 def test_a_text_without_a_secret_is_unchanged(text):
     assert redact_secrets(text) == text

@@ -113,6 +113,24 @@ def test_missing_or_oversized_file_is_rejected(tmp_path):
         load_study(tmp_path / "bytes.yaml")
 
 
+NUMBER_KEYS = {
+    "equal hashes": lambda number: number * (2**61 - 1),
+    "integers": int,
+    "fractions": lambda number: number / 1_000,
+}
+
+
+@pytest.mark.parametrize("key", NUMBER_KEYS.values(), ids=NUMBER_KEYS)
+@pytest.mark.parametrize("place", ["{}", "arms: {}", "arms: [{{method: {}}}]"])
+def test_a_mapping_has_at_most_100_numbers_as_keys(key, place):
+    def keys(count):
+        return place.format("{" + ", ".join(f"{key(number)}: 0" for number in range(count)) + "}")
+
+    assert not any("keys that are numbers" in problem for problem in problems(keys(100)))
+    (problem,) = problems(keys(12_000))
+    assert "keys that are numbers" in problem
+
+
 DEEP = {
     "brackets": "name: x\na: " + "[" * 50_000,
     "closed brackets": "name: x\na: " + "[" * 500 + "]" * 500,
