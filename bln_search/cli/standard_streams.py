@@ -66,10 +66,11 @@ class _StandardError(io.FileIO):
     """Standard error that drops what cannot be written: a message must not end a command."""
 
     def write(self, data: object, /) -> int:
-        """Write, or drop the data."""
+        """Write, or drop the data; that of a full non-blocking pipe, too."""
+        written = None
         with suppress(OSError):
-            return super().write(data) or 0  # type: ignore[arg-type]
-        return len(memoryview(data))  # type: ignore[arg-type]
+            written = super().write(data)  # type: ignore[arg-type]
+        return len(memoryview(data)) if written is None else written  # type: ignore[arg-type]
 
 
 def prepare_standard_streams() -> None:

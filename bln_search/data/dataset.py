@@ -142,7 +142,10 @@ def _find_inputs_problem(inputs: object, training: NDArray[Any]) -> str | None:
         return f"inputs are {describe_array(inputs)}: (examples,) with the fields of train is required"
     for name in inputs.dtype.names:
         field = inputs[name]
-        if field.dtype.kind != "b" and (problem := _find_array_problem(field, field.shape[1:])) is not None:
+        if field.dtype.kind == "b":
+            continue
+        problem = _find_array_problem(field, field.shape[1:]) or _find_dtype_problem(field, training[name])
+        if problem is not None:
             return f"inputs, field {name}: {problem}"
     return None
 

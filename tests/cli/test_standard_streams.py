@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 
 import pytest
 
@@ -61,5 +62,19 @@ def test_a_closed_pipe_of_standard_error_does_not_end_the_command():
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run([sys.executable, "-c", PRINT, "x"], stdout=subprocess.PIPE, stderr=write)
+    os.close(write)
+    assert (done.returncode, done.stdout) == (0, b"x\n")
+
+
+@pytest.mark.parametrize("characters", [1, 1_000, 1_000_000])
+def test_a_full_pipe_of_standard_error_that_does_not_block_drops_messages(characters):
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(write, b"x" * 1_000)
+    code = PRINT + f"    print('y' * {characters}, file=sys.stderr)\n"
+    done = subprocess.run([sys.executable, "-c", code, "x"], stdout=subprocess.PIPE, stderr=write, timeout=20)
+    os.close(read)
     os.close(write)
     assert (done.returncode, done.stdout) == (0, b"x\n")

@@ -155,6 +155,19 @@ def test_wrong_fields_are_refused_by_name(changes: dict[str, object], named: str
         make_data_set(**changes).check()
 
 
+@pytest.mark.parametrize("shape", [(), (3,), (1, 2, 3)])
+@pytest.mark.parametrize("split", ["train_inputs", "test_inputs"])
+def test_fields_of_other_ranges_are_refused_by_name(shape: tuple[int, ...], split: str) -> None:
+    fields = np.dtype([("mask", "?"), ("bytes", "u1"), ("image", "f4", shape)])
+    inputs = {"train_inputs": np.zeros(40, fields), "test_inputs": np.zeros(20, fields)}
+    for array in inputs.values():
+        array["image"] = np.linspace(0, 255, array["image"].size).reshape(array["image"].shape)
+    make_data_set(**inputs).check()
+    inputs[split]["image"] /= 255
+    with pytest.raises(DataError, match=r"test_inputs, field image.*255"):
+        make_data_set(**inputs).check()
+
+
 def test_a_model_with_one_input_is_refused() -> None:
     with pytest.raises(ModelError, match=r"mlp .* image, speed, text, length, mask"):
         build_model("mlp", make_data_set().input_shape, 2, nn.BatchNorm1d, seed=0)
