@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.models.analytic import bind_analytic_layers
 from bln_search.norms.analytic.layer import NormalizationFromWeights
+from bln_search.norms.network.layer_calls import observe_layer_calls
 from bln_search.norms.network.layers import evaluation_mode
 
 
@@ -60,12 +60,12 @@ def bind_layers_preserving_outputs(
             for layer in replacement.modules():
                 if isinstance(layer, NormalizationFromWeights) and layer.propagation is not None:
                     stack.enter_context(
-                        layer.register_forward_pre_hook(partial(_set_gain_and_bias_like_original, original))
+                        observe_layer_calls([layer], partial(_set_gain_and_bias_like_original, original))
                     )
         network(example_inputs)
 
 
-def _set_gain_and_bias_like_original(original: nn.Module, layer: nn.Module, inputs: tuple[Any, ...]) -> None:  # noqa: ARG001
+def _set_gain_and_bias_like_original(original: nn.Module, layer: nn.Module, _input: Tensor) -> None:
     """Set γ and β of a layer before its first call; those of the layers in front are set already.
 
     γ (x − μ)/σ + β with running μ and σ equals γ' (x − E)/Std + β' with γ' = γ·Std/σ, β' = β + γ·(E − μ)/σ.

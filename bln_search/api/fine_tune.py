@@ -16,7 +16,7 @@ from bln_search.api.arguments import check_network_is_module
 from bln_search.api.compiled import run_compiled_networks_eagerly
 from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
 from bln_search.api.inputs.adapters import BatchAdapter
-from bln_search.api.inputs.role_loader import Loader, RoleLoader
+from bln_search.api.inputs.role_loader import Loader, RoleLoader, check_iterators_read_once
 from bln_search.api.inputs.score import parse_score
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.table import RankedConfigurations
@@ -105,7 +105,7 @@ def fine_tune(
     Raises:
         ModelError: The network has no normalization layers, no parameter to train, or cannot be copied; gradients are
             disabled; or the configuration has no value.
-        DataError: A loader does not yield mini-batches.
+        DataError: A loader does not yield mini-batches, can be read only once, or has no target that counts.
         ValueError: Another argument is invalid.
 
     Example:
@@ -116,6 +116,8 @@ def fine_tune(
     if epochs < 1:
         raise ValueError(f"epochs is a whole number of at least 1, not {epochs}")
     _check_trainable(network)
+    loaders = {"train_loader": train_loader, "validation_loader": validation_loader, "test_loader": test_loader}
+    check_iterators_read_once(loaders.items(), readers="fine_tune reads it several times")
     tuned = _copy_network(network)
 
     def rank_all_configurations() -> RankedConfigurations:
@@ -219,15 +221,17 @@ class _FineTuningCallbacks:
         """Inputs and targets of an epoch."""
         return self.adapter.iter_input_target_pairs(self.loader, self.score)
 
-    def compute_mini_batch_mean_loss(self, batch: MiniBatch) -> Tensor:
-        """The mean loss of a mini-batch."""
+    def compute_mini_batch_mean_loss(self, batch: MiniBatch) -> tuple[Tensor, float]:
+        """The mean loss of a mini-batch, and the sum of the weights of its examples."""
         inputs, targets = batch
         with self.adapter.explained_failures(self.loader.name):
             outputs = self.adapter.network(inputs)
         if len(outputs) != len(targets):
             raise DataError(f"train_loader yields {len(targets)} targets for {len(outputs)} outputs")
         losses, _, weights = score_examples(self.score, outputs, targets)
-        return losses.mean() if weights is None else (weights * losses).sum() / weights.sum()
+        if weights is None:
+            return losses.mean(), float(len(losses))
+        return (weights * losses).sum() / weights.sum(), weights.sum().item()
 
     @run_compiled_networks_eagerly()
     def refresh_population_values(self) -> None:

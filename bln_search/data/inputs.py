@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, overload
 
@@ -65,6 +65,10 @@ class StructuredInputs:
     def clone(self) -> StructuredInputs:
         """Return a copy with tensors and objects of its own."""
         return dataclasses.replace(self.map_tensors(Tensor.clone), structure=copy.deepcopy(self.structure))
+
+    def iter_objects(self) -> Iterator[Any]:
+        """Yield every part of the structure that contains no tensor, as far outside as possible."""
+        yield from _iter_parts_without_tensors(self.structure)
 
     def build_structure(self) -> Any:
         """Return the structure with its tensors."""
@@ -277,6 +281,18 @@ def _has_other_objects(structure: Any) -> bool:
         return False
     fields = find_parts_of_structure(structure)
     return True if fields is None else any(map(_has_other_objects, fields.values()))
+
+
+def _iter_parts_without_tensors(structure: Any) -> Iterator[Any]:
+    if not _has_tensor(structure):
+        yield structure
+    for part in (find_parts_of_structure(structure) or {}).values() if _has_tensor(structure) else ():
+        yield from _iter_parts_without_tensors(part)
+
+
+def _has_tensor(structure: Any) -> bool:
+    parts = find_parts_of_structure(structure) or {}
+    return isinstance(structure, _TensorPlaceholder) or any(map(_has_tensor, parts.values()))
 
 
 def _have_equal_types_and_constants(first: Any, second: Any) -> bool:

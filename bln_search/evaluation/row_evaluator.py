@@ -16,6 +16,7 @@ from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.chunking import ChunkSizes
 from bln_search.evaluation.isolated_passes import IsolatedPasses, RandomState
 from bln_search.evaluation.scoring import require_equal_weights_of_rows, require_same_weights, score_examples
+from bln_search.norms.network.layer_calls import collect_called_layers
 from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import (
@@ -233,24 +234,6 @@ def try_copy_network_and_populations_in_double(
     except Exception:  # noqa: BLE001 - a network may define its own deepcopy
         return None
     return copy, _map_populations_to_copy(network, copy, populations)
-
-
-@contextmanager
-def collect_called_layers(layers: Iterable[NormalizationBase]) -> Iterator[dict[NormalizationBase, None]]:
-    """Collect those of these layers, not of copies, that forward passes call, in the order of their first call."""
-    called: dict[NormalizationBase, None] = {}
-    watched = set(layers)
-
-    def note_call(layer: nn.Module, _inputs: Any) -> None:
-        if isinstance(layer, NormalizationBase) and layer in watched:
-            called.setdefault(layer)
-
-    hooks = [layer.register_forward_pre_hook(note_call) for layer in watched]
-    try:
-        yield called
-    finally:
-        for hook in hooks:
-            hook.remove()
 
 
 def _tag_and_repeat(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:

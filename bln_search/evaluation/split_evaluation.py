@@ -16,7 +16,8 @@ from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.longer_sequences import peek_long_sequence_undefined_reasons
 from bln_search.evaluation.one_pass import Progress, evaluate_rows_per_example
-from bln_search.evaluation.row_evaluator import OutputObserver, collect_called_layers
+from bln_search.evaluation.row_evaluator import OutputObserver
+from bln_search.norms.network.layer_calls import collect_called_layers
 from bln_search.norms.network.layers import get_norms_by_name, is_population_of_data
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations

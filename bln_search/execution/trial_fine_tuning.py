@@ -126,11 +126,11 @@ class _FineTuningAdapter:
         inputs, targets = self.data.splits[Split.TRAIN]
         yield from iter_complete_mini_batches(inputs, targets, self.trial.training.batch_size)
 
-    def mean_loss_of_mini_batch(self, batch: MiniBatch) -> Tensor:
-        """The mean loss of a mini-batch."""
+    def mean_loss_of_mini_batch(self, batch: MiniBatch) -> tuple[Tensor, float]:
+        """The mean loss of a mini-batch, and its weight: all have one size."""
         inputs, targets = batch
         self._kept_memory = None
-        return self.task.mean_loss(self.network(inputs), targets)
+        return self.task.mean_loss(self.network(inputs), targets), 1.0
 
     def collect_moments(self) -> MomentsByEstimate:
         """The `frozen` estimate of the present weights, and the memory."""

@@ -67,6 +67,8 @@ class Normalization(NormalizationBase):
         """
         if x.dtype in (torch.float16, torch.bfloat16):
             return self.forward(x.float()).to(self.output_dtype(x))
+        if self.observe_call is not None:
+            self.observe_call(self, x)
         if isinstance(x, RowBatchedTensor):
             accumulators = [accumulator for accumulator in self.accumulators if accumulator.in_evaluation]
             return self._normalize_mini_batches(x, accumulators) if accumulators else normalize_all_rows(self, x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
@@ -40,6 +40,8 @@ class NormalizationBase(LayerStateBase):
     """Buffers that `update_history` changes, with the number of their axes before those of a statistic."""
     has_fused_kernels: ClassVar[bool] = False
     """Whether training steps of this method can be computed with the kernels of `fused`."""
+    observe_call: Callable[[NormalizationBase, Tensor], None] | None = None
+    """Called with the layer and its input before a forward pass."""
     requires_layer_estimate: ClassVar[bool] = True
     """Whether an estimate from the layers' own history is usable only if each layer of this method has one."""
 
@@ -97,6 +99,10 @@ class NormalizationBase(LayerStateBase):
     def eps(self) -> float:
         """ε under the name of torch's own layers; use it in computations, not in comparisons."""
         return NeverEqualEpsilon(self.formula_variant.epsilon)
+
+    @eps.setter
+    def eps(self, value: float) -> None:
+        self.formula_variant = replace(self.formula_variant, epsilon=float(value))
 
     @property
     def has_batch_statistics(self) -> bool:

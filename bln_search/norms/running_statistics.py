@@ -89,6 +89,8 @@ class TorchRunningStatisticsLayer(Normalization):
         return self.uses_running_statistics and self.configuration == _BATCH_POPULATION
 
     def _normalize_by_torch(self, x: Tensor) -> Tensor:
+        if self.observe_call is not None:
+            self.observe_call(self, x)
         is_updated = self.training and self.records_history and self.track_running_stats
         running = self._buffers["running_mean"], self._buffers["running_var"]
         share = 0.0

@@ -10,13 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from operator import mul
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from bln_search.core.enums import PopulationRefresh
+from bln_search.core.errors import DataError
 from bln_search.norms.network.layers import get_norms_by_name, use_configured_sources_in_training
 
 
@@ -39,7 +40,8 @@ class FineTuningRun:
     Args:
         network: Network with configured layers; it is trained in place.
         mini_batches: Returns the training mini-batches of an epoch.
-        loss: Returns the mean loss of a mini-batch, with its gradient.
+        loss: Returns the mean loss of a mini-batch, with its gradient, and its weight in the mean loss of the epoch. A
+            mini-batch of weight 0, as one without a counted target, is skipped.
         optimizer: Of the network's parameters.
         epochs: Number of epochs.
         refresh: Whether `estimate` is called before every epoch, or not at all.
@@ -54,7 +56,7 @@ class FineTuningRun:
         self,
         network: nn.Module,
         mini_batches: Callable[[], Iterable[Any]],
-        loss: Callable[[Any], Tensor],
+        loss: Callable[[Any], tuple[Tensor, float]],
         optimizer: Optimizer,
         *,
         epochs: int,
@@ -80,16 +82,25 @@ class FineTuningRun:
             yield FineTuningEpoch(epoch, training_loss)
 
     def _train_one_epoch(self) -> float:
-        """Train on every mini-batch once; return the mean loss, NaN or infinite from the first such loss on."""
+        """Train on every mini-batch once; return the mean loss, NaN or infinite from the first such loss on.
+
+        Raises:
+            DataError: No mini-batch has a weight.
+        """
         self.network.train()
-        losses: list[Tensor] = []
+        losses, weights = [], []
         with use_configured_sources_in_training(self.layers.values()):
             for batch in self.mini_batches():
-                loss = self.loss(batch)
-                losses.append(loss.detach())
-                if not torch.isfinite(losses[-1]):
-                    return losses[-1].item()
+                loss, weight = self.loss(batch)
+                if weight == 0:
+                    continue
+                losses.append(loss.item())
+                weights.append(weight)
+                if not math.isfinite(losses[-1]):
+                    return losses[-1]
                 self.optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 self.optimizer.step()
-        return torch.stack(losses).double().mean().item() if losses else math.nan
+        if not losses:
+            raise DataError("no mini-batch of fine-tuning has a target that counts: give other targets or another loss")
+        return math.fsum(map(mul, losses, weights)) / math.fsum(weights)

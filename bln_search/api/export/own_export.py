@@ -33,9 +33,10 @@ from bln_search.api.export.writing import ExportPlan, write_and_compare_export
 from bln_search.core.enums import ExportFormat, parse_enum
 from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ExportError
 from bln_search.core.method import Method
-from bln_search.norms import Normalization
 from bln_search.norms.network.copying import copy_network
+from bln_search.norms.network.layer_calls import collect_called_layers
 from bln_search.norms.network.layers import get_norms_by_name
+from bln_search.norms.normalization_base import NormalizationBase
 
 _INPUTS_TEXT = "the example inputs, repeated where a mini-batch has more examples"
 _REMEDY = (
@@ -176,13 +177,8 @@ def _describe_own_network(
 ) -> OwnNetworkDescription:
     """Describe the export, without folding and files."""
     layers = get_norms_by_name(network)
-    reached: set[Normalization] = set()
-    handles = [layer.register_forward_pre_hook(lambda layer, _: reached.add(layer)) for layer in layers.values()]
-    try:
+    with collect_called_layers(layers.values()) as reached:
         outputs = [_run_network_and_name_outputs(network, examples.with_num_examples(size)) for size in sizes]
-    finally:
-        for handle in handles:
-            handle.remove()
     inputs = [dict(zip(examples.names, examples.with_num_examples(size).tensors, strict=True)) for size in sizes]
     described = {name: describe_norm_layer(layer) for name, layer in layers.items()}
     has_options = any(layer.has_options_of_newer_formats for layer in described.values())
@@ -235,7 +231,7 @@ def _find_common_axis_length(lengths: Sequence[int]) -> int | None:
     return lengths[0] if len(set(lengths)) == 1 else None
 
 
-def _is_layer_batch_independent(layer: Normalization) -> bool:
+def _is_layer_batch_independent(layer: NormalizationBase) -> bool:
     """Whether the layer treats an example in the same way in every mini-batch."""
     has_fixed_weights = layer.method is not Method.BLN or layer.batch_size is not None
     return layer.configuration.is_deterministic and has_fixed_weights

@@ -44,7 +44,8 @@ class EvaluationData:
         splits = [
             (name, loader) for condition in conditions for _, loader, name in condition.iter_splits_with_loaders()
         ]
-        check_iterators_read_once([*named, *splits], networks=networks)
+        readers = f"{networks} networks read it" if networks > 1 else None
+        check_iterators_read_once([*named, *splits], readers=readers)
         data = EvaluationData(
             {
                 name: RoleLoader(loader, population_argument_name(name, populations))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import io
+import pickle
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import chain
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,7 +17,7 @@ from torch import Tensor
 
 from bln_search.core.errors import DataError
 from bln_search.core.records import Evaluation, ExampleOutcomes
-from bln_search.data.inputs import Inputs
+from bln_search.data.inputs import Inputs, find_parts_of_structure
 from bln_search.evaluation.batches import MiniBatch
 
 Fingerprints = NDArray[np.uint64]
@@ -28,8 +32,10 @@ class ExampleOrder:
 
     def record_examples(self, batches: Iterator[MiniBatch]) -> Iterator[MiniBatch]:
         """Yield the mini-batches and record their examples."""
+        position = 0
         for inputs, targets in batches:
-            self._parts.append(fingerprint_examples(inputs, targets))
+            self._parts.append(fingerprint_examples(inputs, targets, position))
+            position += len(targets)
             yield inputs, targets
 
     def record_targets(self, batches: Iterator[MiniBatch]) -> Iterator[MiniBatch]:
@@ -49,13 +55,21 @@ class ExampleOrder:
         return np.concatenate(self._parts)
 
 
-def fingerprint_examples(inputs: Inputs, targets: Tensor) -> Fingerprints:
+def fingerprint_examples(inputs: Inputs, targets: Tensor, position: int = 0) -> Fingerprints:
     """Fingerprint each example of a mini-batch.
 
-    Tensors whose first axis does not hold the examples are part of the fingerprint of each example.
+    Tensors and objects that have no entry for each example are part of the fingerprint of each example. Where the
+    contents of an object are unknown its position is a part too: then only readings in an equal order are equal.
+
+    Args:
+        inputs: Of the mini-batch.
+        targets: Of the mini-batch.
+        position: Number of examples in earlier mini-batches.
     """
     examples = len(targets)
-    tensors = [inputs, targets] if isinstance(inputs, Tensor) else [*inputs.tensors, targets]
+    tensors = [targets, inputs] if isinstance(inputs, Tensor) else [targets, *inputs.tensors]
+    if not isinstance(inputs, Tensor):
+        tensors.extend(chain.from_iterable(_digest_objects(x, examples, position) for x in inputs.iter_objects()))
     shared, columns = hashlib.blake2b(digest_size=8), []
     for x in tensors:
         if x.ndim and len(x) == examples:
@@ -69,6 +83,41 @@ def fingerprint_examples(inputs: Inputs, targets: Tensor) -> Fingerprints:
             digest.update(column[example].tobytes())
         digests += digest.digest()
     return np.frombuffer(bytes(digests), np.uint64)
+
+
+def _digest_objects(value: Any, examples: int, position: int) -> Iterator[Tensor]:
+    """Yield a digest of each object in a structure without tensors, or of the entries that it has for the examples."""
+    is_sequence = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    is_column = is_sequence and len(value) == examples
+    parts = None if is_column else find_parts_of_structure(value)
+    if parts:
+        for part in parts.values():
+            yield from _digest_objects(part, examples, position)
+        return
+    try:
+        contents = [_pickle_contents(entry) for entry in (value if is_column else [value])]
+    except Exception:  # noqa: BLE001 - whatever an object raises that cannot be pickled
+        yield torch.arange(position, position + examples)
+        return
+    digests = b"".join(hashlib.blake2b(content, digest_size=8).digest() for content in contents)
+    digest = torch.frombuffer(bytearray(digests), dtype=torch.int64)
+    yield digest if is_column else digest[0]
+
+
+def _pickle_contents(value: Any) -> bytes:
+    """Return the contents of an object, which do not depend on which of its parts are the same object."""
+    stream = io.BytesIO()
+    pickler = _ContentPickler(stream)
+    pickler.fast = True
+    pickler.dump(value)
+    return stream.getvalue()
+
+
+class _ContentPickler(pickle.Pickler):
+    """Writes the values of tensors, not the names of their storages."""
+
+    def reducer_override(self, value: Any) -> Any:
+        return (bytes, (_as_bytes(value).tobytes(),)) if isinstance(value, Tensor) else NotImplemented
 
 
 def _as_bytes(x: Tensor) -> NDArray[np.uint8]:
@@ -102,7 +151,8 @@ def reorder_evaluations(
     if different:
         raise DataError(
             f"{loader} yields other examples for one network than for another ({different} of {len(read)}): networks "
-            "are compared on the same examples; give a loader without random augmentation or selection, or a list"
+            "are compared on the same examples; give a loader without random augmentation or selection, or a list; "
+            "for padded mini-batches, or objects of several examples, a loader in a fixed order"
         )
     positions = np.empty(len(read), np.intp)
     positions[reference_order] = read_order

@@ -144,12 +144,12 @@ def is_iterator(loader: object) -> bool:
     return isinstance(loader, Iterator)
 
 
-def check_iterators_read_once(loaders: Iterable[tuple[str, object]], *, networks: int = 1) -> None:
+def check_iterators_read_once(loaders: Iterable[tuple[str, object]], *, readers: str | None = None) -> None:
     """Raise DataError if an iterator would be read more than once.
 
     Args:
         loaders: Each loader with the argument that gave it.
-        networks: The number of networks, each of which reads every loader.
+        readers: Who reads every loader several times, for the message; None where each is read once.
     """
     arguments: dict[int, str] = {}
     for name, loader in loaders:
@@ -157,8 +157,8 @@ def check_iterators_read_once(loaders: Iterable[tuple[str, object]], *, networks
             continue
         kind = type(loader).__name__
         remedy = "give a torch.utils.data.DataLoader or a list of mini-batches"
-        if networks > 1:
-            raise DataError(f"{name} is a {kind}, which can be read once, and {networks} networks read it: {remedy}")
+        if readers is not None:
+            raise DataError(f"{name} is a {kind}, which can be read once, and {readers}: {remedy}")
         other = arguments.setdefault(id(loader), name)
         if other != name:
             raise DataError(f"{other} and {name} are the same {kind}, which can be read once: {remedy}")

@@ -15,13 +15,13 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import Inputs
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.isolated_passes import IsolatedPasses
-from bln_search.evaluation.row_evaluator import collect_called_layers
 from bln_search.evaluation.scoring import score_examples_of_equal_weight
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, check_no_norms_in_recurrent_layers
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.evaluation.tree.verification import use_per_layer_configuration
+from bln_search.norms.network.layer_calls import collect_called_layers
 from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
 from bln_search.norms.row_batching.row_tensor import Populations
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.norms.feature_layer import FeatureStatisticsLayer
+from bln_search.norms.network.layer_calls import observe_layer_calls
 from bln_search.norms.network.layers import evaluation_mode
 
 
@@ -24,16 +25,14 @@ def expand_unit_parameters_to_inputs(network: nn.Module, example: Any) -> None:
     if not layers:
         return
     with ExitStack() as stack:
-        for layer in layers:
-            stack.enter_context(layer.register_forward_pre_hook(_set_affine_shape_pre_hook))
+        stack.enter_context(observe_layer_calls(layers, _set_affine_shape))
         stack.enter_context(evaluation_mode(network))
         stack.enter_context(torch.no_grad())
         network(example)
 
 
-def _set_affine_shape_pre_hook(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+def _set_affine_shape(layer: nn.Module, x: Tensor) -> None:
     assert isinstance(layer, FeatureStatisticsLayer)
-    x: Tensor = inputs[0]
     if layer.needs_expanded_parameters_for(x):
         feature = layer.input_axes(x.ndim).feature
         layer.expand_parameters_to_positions(tuple(x.shape[axis] for axis in range(1, x.ndim) if axis != feature))

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.api.inputs.example_order import fingerprint_examples, reorder_evaluations
+from bln_search.api.inputs.example_order import ExampleOrder, fingerprint_examples, reorder_evaluations
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
@@ -82,3 +82,67 @@ def test_other_examples_are_refused(read, message):
     reference = np.array([1, 2, 3, 4], np.uint64)
     with pytest.raises(DataError, match=message):
         reorder_evaluations([evaluation(np.ones(len(read)))], np.array(read, np.uint64), reference, "validation_loader")
+
+
+class Graph:
+    """An object of one example, or of a mini-batch."""
+
+    def __init__(self, values, dtype=None):
+        self.values = values
+        self.owner = self if dtype == "cyclic" else None
+        self.function = (lambda: None) if dtype == "unpicklable" else None
+
+
+GENERATOR = np.random.default_rng(0)
+VALUES = GENERATOR.normal(size=(60, 6)).astype(np.float32)
+CLASSES = torch.from_numpy(GENERATOR.integers(0, 3, 60))
+OF_EXAMPLES = {
+    "an array": lambda rows: VALUES[rows],
+    "texts": lambda rows: [" ".join(map(str, VALUES[row])) for row in rows],
+    "an object of each example": lambda rows: [Graph(torch.from_numpy(VALUES[row])) for row in rows],
+    "an array of each example": lambda rows: tuple(VALUES[row] for row in rows),
+    "texts in a dictionary": lambda rows: {"texts": [str(VALUES[row]) for row in rows], "language": "en"},
+    "texts beside a tensor": lambda rows: (torch.ones(len(rows), 2), [str(VALUES[row]) for row in rows]),
+}
+OF_MINI_BATCHES = {
+    "an object": lambda rows: Graph(torch.from_numpy(VALUES[rows])),
+    "an object of arrays": lambda rows: (Graph(VALUES[rows]),),
+    "objects in a dictionary": lambda rows: {"graph": Graph(VALUES[rows]), "edges": torch.ones(2, 3)},
+    "a cyclic object": lambda rows: Graph(VALUES[rows], "cyclic"),
+    "an object that cannot be pickled": lambda rows: Graph(VALUES[rows], "unpicklable"),
+}
+
+
+def read(make, rows, size=10):
+    """The fingerprints of examples in this order, in mini-batches of new objects."""
+    order = ExampleOrder()
+    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+    for _ in order.record_examples(
+        (make_structured_inputs((make(part), CLASSES[part]), len(part)), CLASSES[part]) for part in parts
+    ):
+        pass
+    return order.fingerprints
+
+
+@pytest.mark.parametrize("kind", [*OF_EXAMPLES, *OF_MINI_BATCHES])
+def test_objects_in_an_equal_order_are_equal(kind):
+    make = {**OF_EXAMPLES, **OF_MINI_BATCHES}[kind]
+    np.testing.assert_array_equal(read(make, np.arange(60)), read(make, np.arange(60)))
+
+
+@pytest.mark.parametrize("kind", OF_EXAMPLES)
+@pytest.mark.parametrize("size", [1, 7, 10])
+def test_entries_for_each_example_are_joined_right(kind, size):
+    rows = GENERATOR.permutation(60)
+    straight, shuffled = read(OF_EXAMPLES[kind], np.arange(60)), read(OF_EXAMPLES[kind], rows, size)
+    np.testing.assert_array_equal(shuffled, straight[rows])
+    (reordered,) = reorder_evaluations([evaluation(rows / 60)], shuffled, straight, "loader")
+    np.testing.assert_array_equal(reordered.outcomes.losses, (np.arange(60) / 60).astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", OF_MINI_BATCHES)
+def test_objects_of_several_examples_are_refused_in_another_order(kind):
+    make = OF_MINI_BATCHES[kind]
+    shuffled, straight = read(make, GENERATOR.permutation(60)), read(make, np.arange(60))
+    with pytest.raises(DataError, match="other examples"):
+        reorder_evaluations([evaluation(np.ones(60))], shuffled, straight, "validation_loader")
