@@ -6,12 +6,13 @@ Each row of a table is evaluated as if it ran alone, and the network has its sta
 from __future__ import annotations
 
 import random
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.network_state import NetworkState, are_equal_states, is_lazy_network
@@ -63,6 +64,7 @@ class IsolatedPasses:
         self._start, self.random_state = NetworkState(network), random_state or RandomState()
         self._later: dict[Hashable, tuple[NetworkState | None, RandomState]] = {}
         self.changes_state = self.draws_numbers = False
+        self._compares_values = True
 
     @contextmanager
     def pass_of_row(self, row: Hashable, *, is_continued: bool = False) -> Iterator[None]:
@@ -78,10 +80,13 @@ class IsolatedPasses:
         if network_state is not None:
             network_state.restore()
         random_state.restore()
-        versions = _versions_of_parameters(self._network)
+        compares_values, self._compares_values = self._compares_values, False  # of the first pass alone, for their time
+        values = _describe_parameters(self._network, with_values=compares_values)
         try:
             yield
-            _check_no_parameter_was_written(self._network, versions)
+            _check_no_parameter_was_written(
+                self._network, values, _describe_parameters(self._network, with_values=compares_values)
+            )
         finally:
             is_changed, is_random = not self._start.is_current, not random_state.is_current
             self.changes_state, self.draws_numbers = self.changes_state or is_changed, self.draws_numbers or is_random
@@ -146,18 +151,27 @@ def untouched_networks(networks: Sequence[nn.Module]) -> Iterator[None]:
             state.restore()
 
 
-def _versions_of_parameters(network: nn.Module) -> list[int]:
-    """Return numbers that differ where a parameter was written."""
-    return [0 if parameter.is_inference() else parameter._version for parameter in network.parameters()]
+def _describe_parameters(network: nn.Module, *, with_values: bool) -> dict[str, tuple[int, str]]:
+    """Return for each parameter what differs after it was written; writes to its `.data` are seen by values alone."""
+    return {
+        name: (0 if x.is_inference() else x._version, _sum_values(x.detach()) if with_values else "")
+        for name, x in network.named_parameters()
+        if not is_lazy(x)
+    }
 
 
-def _check_no_parameter_was_written(network: nn.Module, versions: Sequence[int]) -> None:
+def _sum_values(x: Tensor) -> str:
+    """Return the sum as a text, so that NaN equals NaN."""
+    return "" if x.is_meta else str((x.abs() if x.is_complex() else x).double().sum().item())
+
+
+def _check_no_parameter_was_written(
+    network: nn.Module, before: Mapping[str, tuple[int, str]], after: Mapping[str, tuple[int, str]]
+) -> None:
     """Raise ModelError where a pass wrote a parameter, which is not restored; lazy layers are created by the first."""
-    now = _versions_of_parameters(network)
-    if len(now) == len(versions) and now != versions and not is_lazy_network(network):
-        names = [name for name, _ in network.named_parameters()]
-        written = next(name for name, *pair in zip(names, versions, now, strict=True) if pair[0] != pair[1])
+    written = next((name for name, value in before.items() if after.get(name, value) != value), None)
+    if written is not None and not is_lazy_network(network):
         raise ModelError(
-            f"a forward pass in evaluation mode changes the parameter {written}, so rows do not have the same weights: "
-            "let it change a buffer, or nothing"
+            f"a forward pass in evaluation mode changes the parameter {written}, which is not restored, so rows do not "
+            "have the same weights: let it change a buffer, or nothing"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
@@ -29,9 +30,10 @@ _Cell = tuple[Callable[[], bool], Callable[[], object]]
 class NetworkState:
     """The state of a network: its buffers, the attributes of its modules, and what these contain.
 
-    Containers, tensors, arrays, generators and objects of a user's own classes are searched. Normalization layers of
-    bln-search are left out, as their configuration is not state, and so are the values of parameters. A network with
-    lazy layers has no state yet: its first pass creates them.
+    Containers, tensors, arrays, generators and objects of a user's own classes are searched, buffers and attributes of
+    modules first. Normalization layers of bln-search are left out, as their configuration is not state, and so are the
+    values of parameters. A network with lazy layers has no state yet: its first pass creates them. Warns (UserWarning)
+    where there are more objects than are searched.
 
     Args:
         network: the network.
@@ -41,11 +43,22 @@ class NetworkState:
     def __init__(self, network: nn.Module, *, with_norms: bool = False) -> None:
         self._cells: list[_Cell] = []
         seen: dict[int, Any] = {}
-        remaining: list[Any] = [] if is_lazy_network(network) else [network]
-        while remaining and len(seen) < _MOST_OBJECTS:
-            value = remaining.pop()
+        remaining: deque[Any] = deque()
+        if not is_lazy_network(network):
+            modules = [each for each in network.modules() if with_norms or not isinstance(each, NormalizationBase)]
+            remaining.extend([network, *modules, *(x for module in modules for x in module.buffers(recurse=False))])
+        while remaining:
+            value = remaining.popleft()
             if value is None or isinstance(value, bool | int | float | str | type) or id(value) in seen:
                 continue
+            if len(seen) >= _MOST_OBJECTS:
+                warnings.warn(
+                    f"the attributes of this {type(network).__name__} contain more than {_MOST_OBJECTS:,} objects; "
+                    "what forward passes change in the others is not restored: keep large tables in arrays or tensors, "
+                    "or outside of the network",
+                    stacklevel=2,
+                )
+                break
             seen[id(value)] = value  # kept alive, so that no other object has its identity
             if with_norms or not isinstance(value, NormalizationBase):
                 remaining.extend(self._keep(value))

@@ -49,17 +49,6 @@ def _check_losses_and_correctness(scores: Any, n: int) -> tuple[Tensor, Tensor]:
     return losses, correct.bool()
 
 
-def score_examples_of_equal_weight(score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """Return losses and correctness (n,). Raises ModelError where the examples have different weights."""
-    losses, correct, weights = score_examples(score, outputs, targets)
-    if weights is not None and not bool(((weights == weights[0]) & (weights > 0)).all()):
-        raise ModelError(
-            "search_layers takes a score= whose examples weigh the same; here class weights, ignored targets or "
-            "ExampleScores give them different weights: use evaluate_configurations, or return ExampleScores(losses)"
-        )
-    return losses, correct
-
-
 def require_equal_weights_of_rows(weights: Tensor | None, rows: int) -> Tensor | None:
     """Return the weights (n,) of the examples from those of all rows, (rows·n,).
 

@@ -102,6 +102,7 @@ class NormalizationBase(LayerStateBase):
 
     @eps.setter
     def eps(self, value: float) -> None:
+        """Set ε; population deviations that were applied keep the ε with which they were computed."""
         self.formula_variant = replace(self.formula_variant, epsilon=float(value))
 
     @property

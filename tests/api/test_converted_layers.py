@@ -60,6 +60,21 @@ def test_attributes_of_the_replaced_layer_can_be_read(name):
         assert torch.equal(converted.weight, layer.weight)
 
 
+@pytest.mark.parametrize("name", NORMS)
+@pytest.mark.parametrize("training", [False, True])
+def test_numbers_of_the_replaced_layer_can_be_set(name, training):
+    layer, converted, shape = make_layers(name)
+    for norm in (layer, converted):
+        norm.eps = 0.5
+        if hasattr(layer, "momentum"):
+            norm.momentum = 0.9
+    for _ in range(2):
+        x = torch.randn(shape)
+        torch.testing.assert_close(converted.train(training)(x), layer.train(training)(x), rtol=1e-4, atol=1e-5)
+    x = torch.randn(shape)
+    torch.testing.assert_close(converted.eval()(x), layer.eval()(x), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", [name for name in NORMS if "several" not in name])
 def test_a_converted_layer_is_an_instance_of_the_class_it_replaces(name):
     layer, converted, _ = make_layers(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -31,11 +31,13 @@ class ScoreWithOptionalCorrectness(WeightedScore):
     Attributes:
         function: The function of the user.
         has_correctness: Whether the last call returned correctness; True before the first call.
+        description: Name and unit of a loss of this package; None for a function of the user.
     """
 
     def __init__(self, function: ScoreFunction) -> None:
         self.function = function
         self.has_correctness = True
+        self.description = next((text for named, text in _DESCRIPTIONS if named is function), None)
         self._loss = parse_loss_module(function) if isinstance(function, nn.Module) else None
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,7 +52,7 @@ class ScoreWithOptionalCorrectness(WeightedScore):
             ModelError: The function returns something else.
             DataError: Outputs and targets do not fit a loss of torch.
         """
-        if self.function in _DESCRIPTIONS:
+        if self.description is not None:
             return self._complete(self.function(outputs, targets), None, outputs, targets)
         with ClassLossRecorder() as recorder:
             returned = self.function(outputs, targets) if self._loss is None else self._call_loss(outputs, targets)
@@ -144,8 +146,8 @@ def describe_score(score: Score) -> LossDescription:
     """Name and unit of a resolved score; a function or loss module of the user has its own name and no unit."""
     if not isinstance(score, ScoreWithOptionalCorrectness):
         return CROSS_ENTROPY
-    if score.function in _DESCRIPTIONS:
-        return _DESCRIPTIONS[score.function]
+    if score.description is not None:
+        return score.description
     name = getattr(score.function, "__name__", type(score.function).__name__)
     return LossDescription("loss" if name == "<lambda>" else name)
 
@@ -162,7 +164,7 @@ def check_targets_fit_score(score: Score, targets: Tensor, loader: str, *, class
     if score is cross_entropy_and_correctness:
         check_class_targets(targets, loader, classes)
     function = score.function if isinstance(score, ScoreWithOptionalCorrectness) else None
-    if function in (squared_errors, absolute_errors, score_binary_logits) and targets.isnan().any():
+    if any(function is named for named, _ in _DESCRIPTIONS) and targets.isnan().any():
         raise DataError(f"{loader} yields targets that are NaN: leave out the examples without a target")
     if function is score_binary_logits and not ((targets >= 0) & (targets <= 1)).all():
         raise DataError(f'{loader} yields targets outside of 0 to 1, which score="bce" does not take')
@@ -176,11 +178,11 @@ _NAMED_SCORES: Mapping[str, ScoreFunction] = {
 }
 
 
-_DESCRIPTIONS: Mapping[ScoreFunction, LossDescription] = {
-    squared_errors: LossDescription("squared error"),
-    absolute_errors: LossDescription("absolute error"),
-    score_binary_logits: LossDescription("binary cross-entropy", "nats"),
-}
+_DESCRIPTIONS: Sequence[tuple[ScoreFunction, LossDescription]] = (
+    (squared_errors, LossDescription("squared error")),
+    (absolute_errors, LossDescription("absolute error")),
+    (score_binary_logits, LossDescription("binary cross-entropy", "nats")),
+)
 
 
 def _mean_loss_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:

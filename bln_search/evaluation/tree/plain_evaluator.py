@@ -15,7 +15,7 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import Inputs
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.isolated_passes import IsolatedPasses
-from bln_search.evaluation.scoring import score_examples_of_equal_weight
+from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, check_no_norms_in_recurrent_layers
 from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
@@ -183,7 +183,7 @@ class PlainPerLayerEvaluator:
             raise ModelError(
                 f"the network returns {type(outputs).__name__}: wrap it so that it returns one tensor, examples first"
             )
-        losses, correct = score_examples_of_equal_weight(self.options.score, outputs[: len(targets)], targets)
+        losses, correct, _ = score_examples(self.options.score, outputs[: len(targets)], targets)
         losses = losses if losses.dtype == torch.float64 else losses.float()
         return losses.cpu().numpy(), correct.cpu().numpy()
 

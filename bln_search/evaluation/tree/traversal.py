@@ -18,7 +18,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.data.inputs import require_single_tensor
 from bln_search.evaluation.batches import BatchGroup
-from bln_search.evaluation.scoring import score_examples_of_equal_weight
+from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.configuration_space import make_inference_row
 from bln_search.evaluation.tree.factored_cross_entropy import try_compute_factored_cross_entropy
@@ -271,7 +271,7 @@ class TreeTraversal:
                 f"the network's output has {outputs.shape[0]} entries on its first axis for "
                 f"{paths * targets.examples} examples: the network must treat each example independently"
             )
-        losses, correct = score_examples_of_equal_weight(self.score, outputs, targets.repeat_for_paths(paths))
+        losses, correct, _ = score_examples(self.score, outputs, targets.repeat_for_paths(paths))
         shape = 1, paths, targets.groups, targets.size
         return losses.view(shape), correct.view(shape)
 

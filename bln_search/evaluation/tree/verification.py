@@ -16,7 +16,7 @@ from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
 from bln_search.evaluation.isolated_passes import restored_network
 from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
-from bln_search.evaluation.scoring import score_examples_of_equal_weight
+from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.configuration_space import make_inference_row
 from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
@@ -60,9 +60,7 @@ def compute_plain_pass_losses_of_configuration(
         evaluation_mode(network),
         use_per_layer_configuration(evaluator.segmented, configuration, evaluator.populations, options.estimate),
     ):
-        return torch.cat(
-            [score_examples_of_equal_weight(options.score, network(x.clone())[: len(y)], y)[0] for x, y in batches]
-        )
+        return torch.cat([score_examples(options.score, network(x.clone())[: len(y)], y).losses for x, y in batches])
 
 
 def check_sample_against_plain_passes(evaluator: PerLayerEvaluator) -> None:

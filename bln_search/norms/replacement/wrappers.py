@@ -15,6 +15,9 @@ _ATTRIBUTES = frozenset(
 )
 """Attributes of torch's layers that networks read."""
 
+_SETTABLE = frozenset({"eps", "momentum", "track_running_stats"})
+"""Those that networks set."""
+
 
 class WrappedNorm(nn.Module):
     """A module around one normalization layer. Attributes of torch's layers, such as γ, β and ε, are those of both."""
@@ -26,6 +29,13 @@ class WrappedNorm(nn.Module):
     def __getattr__(self, name: str) -> Any:
         """Return an attribute; those of torch's layers are those of the normalization layer."""
         return getattr(self.norm, name) if name in _ATTRIBUTES else super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; the numbers of torch's layers are set in the normalization layer."""
+        if name in _SETTABLE:
+            setattr(self.norm, name, value)
+        else:
+            super().__setattr__(name, value)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
         """Load; entries of the replaced layer are those of the normalization layer."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 from torch import nn
@@ -290,3 +292,41 @@ def test_losses_of_sequences_are_averaged_over_positions():
     network = bln_search.apply_configuration(network, ranked["--FF"]).eval()
     expected = torch.cat([score(network(x), y).mean(1) for x, y in data]).mean().item()
     assert losses_of(ranked)["--FF"] == pytest.approx(expected, rel=1e-5)
+
+
+@dataclass
+class Focal:
+    """A loss that has no hash."""
+
+    gamma: float = 2.0
+
+    def __call__(self, outputs, targets):
+        losses = F.cross_entropy(outputs, targets, reduction="none")
+        return (1 - torch.exp(-losses)) ** self.gamma * losses
+
+
+class Equal(Focal):
+    """A loss whose comparison raises."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise TypeError("no comparison")
+
+
+class AsList(list):
+    def __call__(self, outputs, targets):
+        return F.cross_entropy(outputs, targets, reduction="none")
+
+
+@pytest.mark.parametrize("score", [Focal(), Equal(), AsList([1])])
+def test_a_function_needs_no_hash_and_no_comparison(score):
+    data = make_loader()
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Linear(6, 8), bln_search.BN(8), nn.Linear(8, 3))
+    ranked = bln_search.evaluate_configurations(network, data, data, score=score)
+    applied = bln_search.apply_configuration(network, ranked[0]).eval()
+    with torch.no_grad():
+        expected = torch.cat([score(applied(x), y) for x, y in data]).mean().item()
+    assert losses_of(ranked)[str(ranked[0])] == pytest.approx(expected, rel=1e-5)
+    assert ranked.score.name == type(score).__name__

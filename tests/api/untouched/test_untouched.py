@@ -137,15 +137,33 @@ def test_the_digest_sees_every_change():
     assert not changed(lambda network: None)
 
 
-def test_a_written_parameter_is_an_error():
-    class Writing(torch.nn.Linear):
-        def forward(self, x):
-            with torch.no_grad():
-                self.bias.add_(0.1)
-            return super().forward(x)
+class WritingInPlace(torch.nn.Linear):
+    def write(self):
+        with torch.no_grad():
+            self.bias.add_(0.1)
 
-    network = torch.nn.Sequential(Writing(6, 8), bln_search.BN(8), torch.nn.Linear(8, 3)).eval()
+    def forward(self, x):
+        self.write()
+        return super().forward(x)
+
+
+class WritingByData(WritingInPlace):
+    """Writes that torch's version counter does not see."""
+
+    def write(self):
+        self.bias.data.mul_(0.9).add_(0.1)
+
+
+class WritingThroughArray(WritingInPlace):
+    def write(self):
+        self.bias.detach().numpy()[1] += 1
+
+
+@pytest.mark.parametrize("one_pass", [True, False])
+@pytest.mark.parametrize("kind", [WritingInPlace, WritingByData, WritingThroughArray])
+def test_a_written_parameter_is_an_error(kind, one_pass):
+    network = torch.nn.Sequential(kind(6, 8), bln_search.BN(8), torch.nn.Linear(8, 3)).eval()
     _, batches = make(PLAIN["batch norm"])
     with pytest.raises(bln_search.ModelError, match=r"parameter 0\.bias"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        bln_search.evaluate_configurations(network, batches, batches, one_pass=False)
+        bln_search.evaluate_configurations(network, batches, batches, one_pass=one_pass)
