@@ -26,7 +26,7 @@ class RequiredSeeds(StoredAnalysisModel):
 
     Attributes:
         seeds: Number of seeds; None for more than `MAX_REQUIRED_SEEDS`.
-        level: Two-sided level of the test: 5 % over the number of pairs that Holm's correction has not rejected.
+        level: Two-sided level of the test: 5 % over the number of pairs that do not differ significantly.
         power: Probability of a significant difference.
         limited_by_examples: No number of seeds suffices on so few examples.
     """
@@ -45,7 +45,7 @@ class MeanDifference(StoredAnalysisModel):
         low: Lower end of the confidence interval.
         high: Upper end of the confidence interval.
         p: Two-sided p value.
-        adjusted: p value after Holm's correction over all pairs.
+        adjusted: p value corrected for all pairs.
     """
 
     mean: float
@@ -85,7 +85,7 @@ class ComparedPair(StoredAnalysisModel):
 
     @property
     def is_significant(self) -> bool:
-        """Whether mean losses differ significantly (5 %, Holm)."""
+        """Whether mean losses differ significantly (5 %, corrected)."""
         return self.loss.adjusted < ALPHA
 
 

@@ -102,7 +102,7 @@ class ComparisonFieldsByRow:
 
 @dataclass(frozen=True)
 class _DifferenceToBest:
-    """Mean loss of a row above that of the best one, with the 95 % interval of the pair and Holm's p-value."""
+    """Mean loss of a row above that of the best one, with the 95 % interval of the pair and its corrected p-value."""
 
     mean: float
     low: float

@@ -19,7 +19,7 @@ from bln_search.reports.leaderboard_columns import (
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 
 _LATEX_NOTES = (r"needs \usepackage{booktabs}", "mean ± standard deviation over seeds")
-_GROUP_NOTE = "Rows that share a letter of their group are not significantly different (5 %, Holm)."
+_GROUP_NOTE = "Rows that share a letter of their group are not significantly different (5 %, corrected)."
 _LATEX_ESCAPES = str.maketrans(
     {
         "\\": r"\textbackslash{}",

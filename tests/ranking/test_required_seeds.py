@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from statsmodels.stats.power import TTestPower
 
 from bln_search.core.enums import Split
@@ -74,12 +75,24 @@ def test_no_estimate_without_a_variance_or_a_difference(shifts):
     assert estimate_required_seeds(shifted(shifts), ALPHA) is None
 
 
-def test_the_level_is_that_of_the_next_pair_of_holms_correction():
-    table = draw(np.random.default_rng(1), rows=4, seeds=5, of_seed=0.3, examples=60, difference=0.5)
-    comparison = compare_all_pairs_of_rows(ROWS[:4], table, Split.VALIDATION)
+@pytest.mark.parametrize("rows", [3, 4, 6])
+def test_the_level_is_that_of_the_pairs_that_do_not_differ(rows):
+    table = draw(np.random.default_rng(1), rows=rows, seeds=5, of_seed=0.4, examples=60, difference=0.4)
+    comparison = compare_all_pairs_of_rows(ROWS[:rows], table, Split.VALIDATION)
     rejected = sum(pair.is_significant for pair in comparison.pairs)
-    assert 0 < rejected < 6
-    assert comparison.required_seeds.level == ALPHA / (6 - rejected)
+    assert 0 < rejected < len(comparison.pairs)
+    assert comparison.required_seeds.level == ALPHA / (len(comparison.pairs) - rejected)
+
+
+@pytest.mark.parametrize("of_example", [0.0, 0.5])
+def test_a_moderated_test_needs_the_seeds_of_a_normal_distribution(of_example):
+    table = shifted((0.25, 0.5, 0.125, -0.125, 0.25), examples=200, of_example=of_example)
+    required = estimate_required_seeds(table, 0.001, moderated_of_seeds=0.01)
+    differences = table.losses[:, 0].astype(float) - table.losses[:, 1]
+    of_examples = differences.mean(axis=0).var(ddof=1) / 200
+    excess = stats.norm.ppf(1 - 0.001 / 2) + stats.norm.ppf(POWER)
+    reachable = (differences.mean() / excess) ** 2 - of_examples
+    assert required.seeds == pytest.approx(5 * 0.01 / reachable, abs=1)
 
 
 def test_no_estimate_for_rows_that_differ_significantly():

@@ -68,5 +68,7 @@ def test_rows_of_the_first_group_that_differ_from_each_other_are_not_called_equa
 
 def test_a_separated_first_row_is_named_with_its_p_value():
     text = first_rows_significance_text(compared("TTTT", "FTTT", different=("FTTT",), not_compared=4))
-    assert text.startswith("the first row is significantly better than the second (p = 0.01, Holm, 1 comparison)")
+    assert text.startswith(
+        "the first row is significantly better than the second (p = 0.01, corrected for 1 comparison)"
+    )
     assert text.endswith("4 further rows were not compared")

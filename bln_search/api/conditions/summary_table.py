@@ -78,9 +78,7 @@ def _distinct_rows_without_value(rows: RowsOverConditions) -> list[LeaderboardRo
 
 def _find_group_letters_column(rows: RowsOverConditions) -> Column | None:
     """Letters of the compact letter display of the mean; None where they add nothing or cannot be read."""
-    legend = (
-        "group: rows that share a letter do not differ significantly in the mean (5 %, Holm over pairs and conditions)"
-    )
+    legend = "group: rows that share a letter do not differ significantly in the mean (5 %, corrected for pairs)"
     return letters_column_if_readable(_letters_by_row(rows), legend, _DROP_GROUP)
 
 

@@ -24,7 +24,7 @@ from bln_search.ranking.paired.bootstrap import (
     first_place_share_of_each_row,
 )
 from bln_search.ranking.paired.bootstrap_selection_bias import estimate_selection_bias
-from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates, crossed_anova_differences
 from bln_search.ranking.paired.friedman import FriedmanResult, friedman_test
 from bln_search.ranking.paired.per_seed_tests import FLIPS, run_per_seed_tests
 from bln_search.ranking.paired.required_seeds import estimate_required_seeds
@@ -40,7 +40,7 @@ def compare_all_pairs_of_rows(
 ) -> Comparison:
     """Compare the rows of `table` and order them by mean loss.
 
-    Pairs are tested for a difference of mean losses over seeds and examples, with Holm's correction over all pairs.
+    Pairs are tested for a difference of mean losses over seeds and examples, corrected for all pairs.
     Letters and rank intervals follow from the significant pairs. The first row that differs significantly from the best
     one ends the top group, although a row below it may vary so much that its difference is not significant.
 
@@ -55,7 +55,10 @@ def compare_all_pairs_of_rows(
     table = table.restrict_to_rows(order)
     metrics = _METRICS if table.has_correctness else _METRICS[:1]
     bootstrap = dict(zip(metrics, bootstrap_row_means(table, *metrics, random=random), strict=True))
-    differences = {metric: _mean_differences_with_intervals(table, metric, bootstrap[metric]) for metric in metrics}
+    crossed = {metric: crossed_anova_differences(table, metric) for metric in metrics}
+    differences = {
+        metric: _mean_differences_with_intervals(table, crossed[metric], bootstrap[metric]) for metric in metrics
+    }
     tests = run_per_seed_tests(table, random=random)
     mcnemar, wilcoxon, permutation = (
         _holm_adjust_pairs_by_seed(p) for p in (tests.mcnemar, tests.wilcoxon, tests.permutation)
@@ -86,26 +89,27 @@ def compare_all_pairs_of_rows(
         optimism=estimate_selection_bias(table, random=random),
         draws=BOOTSTRAP_DRAWS,
         flips=FLIPS,
-        required_seeds=_find_required_seeds(table, pairs),
+        required_seeds=_find_required_seeds(table, pairs, crossed["loss"]),
         sampled_from=table.sampled_from,
     )
 
 
-def _find_required_seeds(table: OutcomeTable, pairs: Sequence[ComparedPair]) -> RequiredSeeds | None:
+def _find_required_seeds(
+    table: OutcomeTable, pairs: Sequence[ComparedPair], crossed: ContrastEstimates
+) -> RequiredSeeds | None:
     """Number of seeds that would separate the first two rows; None where they differ significantly."""
     if not pairs or pairs[0].is_significant:
         return None
     rejected = sum(pair.is_significant for pair in pairs)
-    return estimate_required_seeds(table, ALPHA / (len(pairs) - rejected))
+    moderated = None if crossed.moderated_of_seeds is None else float(crossed.moderated_of_seeds[0])
+    return estimate_required_seeds(table, ALPHA / (len(pairs) - rejected), moderated)
 
 
 def _mean_differences_with_intervals(
-    table: OutcomeTable, metric: str, bootstrap: BootstrapMeans
+    table: OutcomeTable, crossed: ContrastEstimates, bootstrap: BootstrapMeans
 ) -> list[MeanDifference]:
-    crossed = crossed_anova_differences(table, metric)
     low, high = bootstrap_shaped_difference_intervals(bootstrap, crossed, table.row_pairs, table.num_seeds)
-    p_values = crossed.p.tolist()
-    columns = crossed.mean.tolist(), low.tolist(), high.tolist(), p_values, adjust_p_values_by_holm(p_values)
+    columns = (values.tolist() for values in (crossed.mean, low, high, crossed.p, crossed.adjusted))
     return [
         MeanDifference(mean=mean, low=lower, high=upper, p=p, adjusted=adjusted)
         for mean, lower, upper, p, adjusted in zip(*columns, strict=True)

@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
-from bln_search.ranking.paired.crossed_anova import ContrastEstimates, crossed_anova_differences
+from bln_search.ranking.paired.crossed_anova import (
+    ContrastEstimates,
+    concatenate_contrasts,
+    crossed_anova_differences,
+)
 from bln_search.ranking.paired.sum_of_means import (
     ExampleRelation,
-    compare_sums_of_means_with_zero,
     relate_examples,
+    sums_of_means,
 )
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
+from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.ranking.statistics.letter_display import compact_letter_display
 
 _MAX_VALUES_IN_MEMORY = 2**22
@@ -27,22 +31,20 @@ _MAX_VALUES_IN_MEMORY = 2**22
 class RowComparisonOverConditions:
     """All pairs of rows, on the mean over conditions and in each condition.
 
-    p values are corrected by Holm's method over one family: every pair, on the mean and in every condition. So all
-    statements of a comparison hold together at the 5 % level.
+    p values are corrected for all pairs. Differences of the mean over conditions are one question, at the 5 % level;
+    differences in single conditions are another, corrected for the number of conditions too.
 
     Attributes:
         pairs: First and second row of each pair, (P,) each, with first < second.
         mean: Differences of the means over conditions (first − second).
-        mean_adjusted: Their p values after correction, (P,).
         by_condition: Differences in each condition.
-        by_condition_adjusted: Their p values after correction, (P,) each.
+        by_condition_adjusted: Their p values, corrected for pairs and conditions, (P,) each.
         letters: Compact letter display of the mean over conditions; None for too many groups.
         relation: How the examples of the conditions depend on each other.
     """
 
     pairs: tuple[NDArray[np.intp], NDArray[np.intp]]
     mean: ContrastEstimates
-    mean_adjusted: Floats
     by_condition: tuple[ContrastEstimates, ...]
     by_condition_adjusted: tuple[Floats, ...]
     letters: list[str] | None
@@ -68,18 +70,15 @@ def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> RowCompariso
     relation = relate_examples_of_conditions(tables)
     by_condition = tuple(crossed_anova_differences(table, "loss") for table in tables)
     mean = by_condition[0] if len(tables) == 1 else _differences_of_condition_means(tables, relation)
-    families = by_condition if len(tables) == 1 else (mean, *by_condition)
-    adjusted = np.split(
-        np.asarray(adjust_p_values_by_holm(np.concatenate([part.p for part in families]).tolist())), len(families)
-    )
     first, second = tables[0].row_pairs
-    different = {(int(row), int(other)) for row, other, p in zip(first, second, adjusted[0], strict=True) if p < ALPHA}
+    different = {
+        (int(row), int(other)) for row, other, p in zip(first, second, mean.adjusted, strict=True) if p < ALPHA
+    }
     return RowComparisonOverConditions(
         pairs=(first, second),
         mean=mean,
-        mean_adjusted=adjusted[0],
         by_condition=by_condition,
-        by_condition_adjusted=tuple(adjusted[-len(tables) :]),
+        by_condition_adjusted=tuple(np.minimum(1.0, len(tables) * part.adjusted) for part in by_condition),
         letters=compact_letter_display(tables[0].num_rows, different),
         relation=relation,
     )
@@ -116,28 +115,20 @@ def check_equal_numbers_of_seeds_and_rows(tables: Sequence[OutcomeTable]) -> Non
 
 def _differences_of_condition_means(tables: Sequence[OutcomeTable], relation: ExampleRelation) -> ContrastEstimates:
     """Differences of the means over conditions, of all pairs."""
-    first, second = tables[0].row_pairs
+    first, second = pairs = tables[0].row_pairs
     count = len(tables)
     step = max(1, _MAX_VALUES_IN_MEMORY // sum(table.losses.shape[0] * table.num_examples for table in tables))
+    chunks = [slice(start, start + step) for start in range(0, len(first), step)]
     parts = [
-        compare_sums_of_means_with_zero(
+        sums_of_means(
             [
-                (
-                    table.losses[:, first[start : start + step]].astype(np.float64)
-                    - table.losses[:, second[start : start + step]]
-                )
-                / count
+                (table.losses[:, first[chunk]].astype(np.float64) - table.losses[:, second[chunk]]) / count
                 for table in tables
             ],
             relation,
         )
-        for start in range(0, len(first), step)
+        for chunk in chunks
     ]
     if not parts:
-        empty = np.empty(0)
-        return ContrastEstimates(empty, empty, empty)
-    return ContrastEstimates(
-        np.concatenate([part.mean for part in parts]),
-        np.concatenate([part.half for part in parts]),
-        np.concatenate([part.p for part in parts]),
-    )
+        return ContrastEstimates(*(np.empty(0) for _ in range(4)))
+    return concatenate_contrasts(parts).test(pairs, tables[0].num_rows)

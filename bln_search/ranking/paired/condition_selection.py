@@ -126,7 +126,7 @@ def _excess_over_best_row(
         )
     deciding = deciding_condition_by_row(losses, criterion)
     above = _CriterionLosses(tables, losses, criterion)
-    result = ContrastEstimates(*(np.empty(len(losses)) for _ in range(3)))
+    result = ContrastEstimates(*(np.empty(len(losses)) for _ in range(4)))
     for condition in np.unique(deciding):
         members = np.flatnonzero(deciding == condition)
         part = above.compare_rows_of_two_conditions(members, int(condition), np.asarray([best]), int(deciding[best]))

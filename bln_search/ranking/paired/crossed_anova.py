@@ -6,10 +6,12 @@ a two-way analysis of variance (Clark 1973, "The language-as-fixed-effect fallac
 from few seeds and one from many examples. Each gets the quantile of its own degrees of freedom (Banerjee 1960): the
 interval is mean ± √((t²(S−1)·MS_seed + t²(N−1)·max(MS_example − MS_residual, 0))/(S·N)), and p is the level at which it
 just reaches zero. In simulations this keeps the significance level for every mixture of the two variances, in the far
-tails as well, where Holm's correction operates. Satterthwaite's approximation does not: with three seeds its rate of
-false positives there is twenty times the nominal level. A test over the means of the seeds alone ignores that all seeds
-share the same examples: where examples differ, half of its results are false positives
+tails as well, where corrections for several pairs operate. Satterthwaite's approximation does not: with three seeds its
+rate of false positives there is twenty times the nominal level. A test over the means of the seeds alone ignores that
+all seeds share the same examples: where examples differ, half of its results are false positives
 (tests/ranking/paired/test_false_alarms.py).
+
+From four rows on the variance between seeds is moderated by those of the other pairs (`seed_variances`).
 
 Accuracies are counts: seeds that differ by the same number of examples have MS_seed = 0 by chance. As the expected mean
 squares satisfy MS_seed ≥ MS_residual, the larger of the two is used for accuracies.
@@ -24,13 +26,20 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from bln_search.ranking.paired.seed_variances import Pairs, estimate_seed_variances
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.statistics.intervals import CONFIDENCE_LEVEL
+from bln_search.ranking.statistics.intervals import ALPHA, CONFIDENCE_LEVEL, adjust_p_values_by_holm
 
 _MIN_P = 1e-300
 """Lower limit of p values."""
 
 _BISECTIONS = 40
+
+_RELATIVE, _ABSOLUTE = 1e-5, 1e-6
+"""Differences up to which outcomes are equal but for rounding: mini-batches change the order of summation."""
+
+_MIN_MODERATED_ROWS = 4
+"""With fewer rows no pair without a row of another pair is left, from which its variance could be moderated."""
 
 _MAX_DIFFERENCES_IN_MEMORY = 2**22
 """Limit on the number of differences in memory."""
@@ -38,37 +47,148 @@ _MAX_DIFFERENCES_IN_MEMORY = 2**22
 
 @dataclass(frozen=True)
 class ContrastEstimates:
-    """All pairs, each (P,): mean difference (first − second), half-width of its 95 % interval, two-sided p value."""
+    """All contrasts, each (P,).
+
+    Attributes:
+        mean: Mean difference (first − second).
+        half: Half-width of its 95 % confidence interval.
+        p: Two-sided p value.
+        adjusted: p value corrected for all contrasts together.
+        moderated_of_seeds: Variance that seeds add to the mean, moderated; None where it is that of the contrast alone.
+    """
 
     mean: Floats
     half: Floats
     p: Floats
+    adjusted: Floats
+    moderated_of_seeds: Floats | None = None
+
+
+@dataclass(frozen=True)
+class ContrastVariances:
+    """Means of contrasts, and the components of their variances.
+
+    Attributes:
+        seeds: Number of seeds S.
+        mean: Means over seeds and examples, (P,).
+        of_seeds: Variance of the mean from seeds, with S − 1 degrees of freedom, (P,); 0 for one seed.
+        of_examples: Further variance of the mean from each set of examples, (P,), with its degrees of freedom.
+    """
+
+    seeds: int
+    mean: Floats
+    of_seeds: Floats
+    of_examples: Sequence[tuple[Floats, int]]
+
+    def test(self, pairs: Pairs | None = None, num_rows: int = 0) -> ContrastEstimates:
+        """Test means of 0.
+
+        Args:
+            pairs: First and second row of each contrast, if these are all pairs of rows: from four rows on their
+                variances between seeds are moderated.
+            num_rows: Number of rows.
+        """
+        if pairs is None or num_rows < _MIN_MODERATED_ROWS or not self.of_seeds.any():
+            parts = [(self.of_seeds, self.seeds - 1)] if self.seeds > 1 else []
+            return intervals_and_p_values_of_means(self.mean, [*parts, *self.of_examples])
+        moderated = estimate_seed_variances(self.of_seeds, self.seeds - 1, pairs, num_rows)
+        of_examples = np.sum([variance for variance, _ in self.of_examples], axis=0)
+        noise = of_examples, min(degrees for _, degrees in self.of_examples)
+        return ContrastEstimates(
+            self.mean,
+            moderated.half_widths(CONFIDENCE_LEVEL, *noise),
+            moderated.p_values(self.mean, *noise),
+            moderated.adjusted_p_values(self.mean, *noise, pairs, ALPHA),
+            moderated.medians,
+        )
+
+
+def concatenate_contrasts(parts: Sequence[ContrastVariances]) -> ContrastVariances:
+    """The contrasts of one part or more, of the same seeds and examples."""
+    degrees = [number for _, number in parts[0].of_examples]
+    return ContrastVariances(
+        parts[0].seeds,
+        np.concatenate([part.mean for part in parts]),
+        np.concatenate([part.of_seeds for part in parts]),
+        [
+            (np.concatenate([part.of_examples[index][0] for part in parts]), number)
+            for index, number in enumerate(degrees)
+        ],
+    )
 
 
 def crossed_anova_differences(table: OutcomeTable, metric: str) -> ContrastEstimates:
-    """Compare all pairs of rows on `loss` or `accuracy`.
+    """Compare all pairs of rows on `loss` or `accuracy`; rows with equal outcomes count as one row.
 
     With one seed only examples are a random effect: the result applies to that network.
     """
-    values_of_rows = table.metric_values(metric)
-    first, second = table.row_pairs
-    seeds, examples = table.num_seeds, table.num_examples
+    values = table.metric_values(metric)
+    row_of, kept = merge_equal_rows(values)
+    first, second = (row_of[rows] for rows in table.row_pairs)
+    distinct = _differences_of_distinct_rows(values[:, kept], metric)
+    is_equal, lower, higher = first == second, np.minimum(first, second), np.maximum(first, second)
+    index = np.where(is_equal, 0, lower * (2 * len(kept) - lower - 1) // 2 + higher - lower - 1)
+
+    def of_pairs(column: Floats, of_equal: float) -> Floats:
+        return np.where(is_equal, of_equal, column[index] if len(column) else of_equal)
+
+    moderated = distinct.moderated_of_seeds
+    return ContrastEstimates(
+        of_pairs(distinct.mean, 0.0) * np.where(first > second, -1.0, 1.0),
+        of_pairs(distinct.half, 0.0),
+        of_pairs(distinct.p, 1.0),
+        of_pairs(distinct.adjusted, 1.0),
+        None if moderated is None else of_pairs(moderated, 0.0),
+    )
+
+
+def merge_equal_rows(values: NDArray[np.float32]) -> tuple[NDArray[np.intp], list[int]]:
+    """Find rows of values (S, K, N) that are equal but for rounding.
+
+    Returns:
+        For each row the position, in the second list, of the first row that is equal to it; and these first rows.
+    """
+    means = values.mean(axis=(0, 2), dtype=np.float64)
+    kept: list[int] = []
+    row_of = np.empty(len(means), np.intp)
+    for row, mean in enumerate(means):
+        near = (place for place, other in enumerate(kept) if np.isclose(mean, means[other], _RELATIVE, _ABSOLUTE))
+        row_of[row] = next(
+            (place for place in near if np.allclose(values[:, row], values[:, kept[place]], _RELATIVE, _ABSOLUTE)),
+            len(kept),
+        )
+        if row_of[row] == len(kept):
+            kept.append(row)
+    return row_of, kept
+
+
+def _differences_of_distinct_rows(values: NDArray[np.float32], metric: str) -> ContrastEstimates:
+    seeds, rows, examples = values.shape
+    first, second = pairs = np.triu_indices(rows, 1)
+    if not len(first):
+        return ContrastEstimates(*(np.empty(0) for _ in range(4)))
     step = max(1, _MAX_DIFFERENCES_IN_MEMORY // (seeds * examples))
     chunks = [slice(start, start + step) for start in range(0, len(first), step)]
-    squares = [
-        _mean_difference_and_sums_of_squares(values_of_rows[:, first[chunk]], values_of_rows[:, second[chunk]])
-        for chunk in chunks
-    ]
-    mean, ss_seed, ss_example, ss_residual = np.concatenate(squares or [np.empty((4, 0))], axis=1)
+    contrasts = concatenate_contrasts(
+        [_contrast_variances(values[:, first[chunk]], values[:, second[chunk]], metric) for chunk in chunks]
+    )
+    return contrasts.test(pairs, rows)
+
+
+def _contrast_variances(first: NDArray[np.float32], second: NDArray[np.float32], metric: str) -> ContrastVariances:
+    """Variances of the differences of pairs of rows, from (S, P, N)."""
+    seeds, _, examples = first.shape
+    mean, ss_seed, ss_example, ss_residual = _mean_difference_and_sums_of_squares(first, second)
     values = seeds * examples
+    ms_example = ss_example / (examples - 1)
     if seeds == 1:
-        return intervals_and_p_values_of_means(mean, [(ss_example / (examples - 1), examples - 1)], values)
+        return ContrastVariances(seeds, mean, np.zeros_like(mean), [(ms_example / values, examples - 1)])
     ms_residual = ss_residual / ((seeds - 1) * (examples - 1))
     of_seeds = ss_seed / (seeds - 1)
     if metric == "accuracy":
         of_seeds = np.maximum(of_seeds, ms_residual)
-    of_examples = np.maximum(ss_example / (examples - 1) - ms_residual, 0.0)
-    return intervals_and_p_values_of_means(mean, [(of_seeds, seeds - 1), (of_examples, examples - 1)], values)
+    of_examples = np.maximum(ms_example - ms_residual, 0.0)
+    return ContrastVariances(seeds, mean, of_seeds / values, [(of_examples / values, examples - 1)])
 
 
 def _mean_difference_and_sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
@@ -88,25 +208,22 @@ def _mean_difference_and_sums_of_squares(first: NDArray[np.float32], second: NDA
     return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
 
 
-def intervals_and_p_values_of_means(
-    mean: Floats, parts: Sequence[tuple[Floats, int]], values: int
-) -> ContrastEstimates:
-    """Intervals and p values of means.
+def intervals_and_p_values_of_means(mean: Floats, parts: Sequence[tuple[Floats, int]]) -> ContrastEstimates:
+    """Intervals and p values of means, corrected by Holm's method.
 
     Args:
         mean: Means, (P,).
-        parts: Components of the variance of one value, (P,), with their degrees of freedom.
-        values: Number of values of which `mean` is the mean; 1 if `parts` are components of the variance of the mean.
+        parts: Components of the variance of each mean, (P,), with their degrees of freedom.
     """
-    half = np.sqrt(_squared_half_widths(np.full(mean.shape, 1 - CONFIDENCE_LEVEL), parts) / values)
-    low, high = _log10_p_value_bounds(mean**2 * values, parts)
+    half = np.sqrt(_squared_half_widths(np.full(mean.shape, 1 - CONFIDENCE_LEVEL), parts))
+    low, high = _log10_p_value_bounds(mean**2, parts)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
-        too_low = _squared_half_widths(10.0**middle, parts) > mean**2 * values
+        too_low = _squared_half_widths(10.0**middle, parts) > mean**2
         low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
     no_variance = sum(part for part, _ in parts) == 0
     p = np.where(no_variance, np.where(mean == 0, 1.0, 0.0), np.where(mean == 0, 1.0, 10.0**high))
-    return ContrastEstimates(mean, half, p)
+    return ContrastEstimates(mean, half, p, np.asarray(adjust_p_values_by_holm(p.tolist())))
 
 
 def _log10_p_value_bounds(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:
@@ -120,7 +237,7 @@ def _log10_p_value_bounds(reached: Floats, parts: Sequence[tuple[Floats, int]]) 
 
 
 def _squared_half_widths(p: Floats, parts: Sequence[tuple[Floats, int]]) -> Floats:
-    """Square of the half-width of the interval at these levels, times the number of values."""
+    """Square of the half-width of the interval at these levels."""
     total = np.zeros(p.shape)
     for part, degrees in parts:
         with np.errstate(over="ignore", invalid="ignore"):

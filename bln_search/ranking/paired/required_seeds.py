@@ -2,6 +2,7 @@
 
 The test of two rows (`crossed_anova`) rejects where D² > t²(S−1)·s²/S + t²(N−1)·v. D is their mean difference, s² the
 variance of the differences of single seeds, and v the variance that examples add to D, which more seeds do not reduce.
+Where other pairs moderate s² (`seed_variances`), it is taken as known, with the quantile of a normal distribution.
 For normal seed effects D has the variance s²/S + v, and (S−1)·s² is chi-squared. The power is the expectation of the
 probability of rejection over that distribution. With v = 0 it is the power of the paired t test (noncentral t).
 
@@ -21,12 +22,15 @@ _NODES = 2_000
 """Number of quantiles of the chi-squared distribution over which the power is averaged."""
 
 
-def estimate_required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds | None:
+def estimate_required_seeds(
+    table: OutcomeTable, level: float, moderated_of_seeds: float | None = None
+) -> RequiredSeeds | None:
     """Number of seeds with which the first two rows would differ significantly with a probability of 80 %.
 
     Args:
         table: Outcomes of the rows; the first two are tested on `loss`.
         level: Two-sided level of the test.
+        moderated_of_seeds: Variance that seeds add to their mean difference, moderated by other pairs; None for theirs.
 
     Returns:
         None for one seed, one row, or rows that differ by nothing.
@@ -36,6 +40,9 @@ def estimate_required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds 
     differences = table.losses[:, 0].astype(np.float64) - table.losses[:, 1]
     mean, of_seeds = float(differences.mean()), float(differences.mean(axis=1).var(ddof=1))
     of_examples = float(example_variance_component_of_mean(differences[:, None])[0])
+    is_moderated = moderated_of_seeds is not None
+    if moderated_of_seeds is not None:
+        of_seeds = moderated_of_seeds * table.num_seeds
     if mean == 0 or of_seeds + of_examples == 0:
         return None
     if _max_power_over_seeds(mean, of_examples, level, table.num_examples) < POWER:
@@ -43,13 +50,22 @@ def estimate_required_seeds(table: OutcomeTable, level: float) -> RequiredSeeds 
     low, high = 1, MAX_REQUIRED_SEEDS + 1  # too few seeds, and enough or too many to name
     while high - low > 1:
         middle = (low + high) // 2
-        is_enough = crossed_test_power(mean, of_seeds, of_examples, level, middle, table.num_examples) >= POWER
-        low, high = (low, middle) if is_enough else (middle, high)
+        power = crossed_test_power(
+            mean, of_seeds, of_examples, level, middle, table.num_examples, is_moderated=is_moderated
+        )
+        low, high = (low, middle) if power >= POWER else (middle, high)
     return RequiredSeeds(seeds=None if high > MAX_REQUIRED_SEEDS else high, level=level)
 
 
 def crossed_test_power(
-    mean: float, of_seeds: float, of_examples: float, level: float, seeds: int, examples: int
+    mean: float,
+    of_seeds: float,
+    of_examples: float,
+    level: float,
+    seeds: int,
+    examples: int,
+    *,
+    is_moderated: bool = False,
 ) -> float:
     """Probability that the crossed test rejects equal means.
 
@@ -60,10 +76,15 @@ def crossed_test_power(
         level: Two-sided level of the test.
         seeds: Number of seeds S, at least two.
         examples: Number of examples N.
+        is_moderated: Whether the variance of a seed is known.
     """
     upper_tails = (np.arange(_NODES) + 0.5) / _NODES
     scaled = special.chdtri(seeds - 1, upper_tails) / (seeds - 1)
-    reach = _t_quantile(level, seeds - 1) ** 2 * of_seeds * scaled / seeds
+    reach = (
+        np.full(_NODES, special.ndtri(level / 2) ** 2 * of_seeds / seeds)
+        if is_moderated
+        else _t_quantile(level, seeds - 1) ** 2 * of_seeds * scaled / seeds
+    )
     critical = np.sqrt(reach + _t_quantile(level, examples - 1) ** 2 * of_examples)
     deviation = np.sqrt(of_seeds / seeds + of_examples)
     return float(_normal_probability_outside(critical, mean, deviation).mean())

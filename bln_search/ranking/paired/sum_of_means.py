@@ -24,7 +24,7 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.ranking.paired.crossed_anova import ContrastEstimates, intervals_and_p_values_of_means
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates, ContrastVariances
 from bln_search.ranking.paired.table import Floats
 
 
@@ -57,14 +57,16 @@ def relate_examples(sizes: Sequence[int], targets: Sequence[TargetOrder | None] 
 def compare_sums_of_means_with_zero(
     sets: Sequence[Floats], relation: ExampleRelation | None = None
 ) -> ContrastEstimates:
-    """Compare sums of means with 0.
+    """Compare sums of means with 0; arguments as for `sums_of_means`, p values corrected by Holm's method."""
+    return sums_of_means(sets, relation).test()
+
+
+def sums_of_means(sets: Sequence[Floats], relation: ExampleRelation | None = None) -> ContrastVariances:
+    """Sums of means over all sets, with the components of their variances.
 
     Args:
         sets: Values of each set of examples, (S seeds, P contrasts, N_i examples); at least two examples each.
         relation: How the examples of the sets depend on each other; None to decide by their numbers.
-
-    Returns:
-        Sum of the means over all sets, half-width of its 95 % interval, and two-sided p value; (P,) each.
     """
     strata = [np.asarray(values, np.float64) for values in sets]
     relation = relation or relate_examples([values.shape[2] for values in strata])
@@ -73,13 +75,12 @@ def compare_sums_of_means_with_zero(
     seeds = strata[0].shape[0]
     of_seed = np.sum([values.mean(axis=2) for values in strata], axis=0)
     mean: Floats = of_seed.mean(axis=0)
-    parts = [] if seeds == 1 else [(of_seed.var(axis=0, ddof=1) / seeds, seeds - 1)]
+    of_seeds = np.zeros_like(mean) if seeds == 1 else of_seed.var(axis=0, ddof=1) / seeds
     of_examples = [(example_variance_component_of_mean(values), values.shape[2] - 1) for values in strata]
     if relation is ExampleRelation.UNKNOWN:
         bound: Floats = np.sum([np.sqrt(variance) for variance, _ in of_examples], axis=0) ** 2
         of_examples = [(bound, min(freedom for _, freedom in of_examples))]
-    parts += of_examples
-    return intervals_and_p_values_of_means(mean, parts, 1)
+    return ContrastVariances(seeds, mean, of_seeds, of_examples)
 
 
 def example_variance_component_of_mean(values: Floats) -> Floats:

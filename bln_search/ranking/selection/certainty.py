@@ -15,7 +15,7 @@ class Certainty(StrEnum):
     """How certain it is that the row of lowest mean loss is the best one.
 
     Members:
-        CLEAR: It differs significantly from every other row (5 %, Holm).
+        CLEAR: It differs significantly from every other row (5 %, corrected).
         LIKELY: It has the lowest mean loss in at least 80 % of the bootstrap draws of seeds and examples.
         UNDECIDED: Neither, or there is one seed.
     """

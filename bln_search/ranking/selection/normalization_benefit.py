@@ -33,7 +33,7 @@ class NormalizationBenefit:
 
     @property
     def is_significant(self) -> bool:
-        """Whether mean losses differ significantly (5 %, Holm over all pairs of the comparison)."""
+        """Whether mean losses differ significantly (5 %, corrected for all pairs)."""
         return self.difference.adjusted < ALPHA
 
 

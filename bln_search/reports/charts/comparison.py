@@ -87,7 +87,7 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
     }
     caption = (
         "Bars are 95 % confidence intervals over seeds and examples. Filled marks: rows up to the first that is "
-        "significantly different from the best row (5 %, Holm over all pairs)."
+        "significantly different from the best row (5 %, corrected for all pairs)."
     ) + _numbered_labels_note(comparison)
     return Chart("Differences to the best row", caption, figure, rows)
 

@@ -50,7 +50,7 @@ def analysis_section(context: StudyReportContext) -> Section | None:
 
 def _comparison_table(comparison: Comparison) -> Table:
     columns = [Column("Row"), Column("Group"), Column(f"{comparison.split.value.capitalize()} loss", ColumnKind.NUMBER)]
-    columns += [Column("Less the best (95 %)", ColumnKind.NUMBER), Column("p (Holm)", ColumnKind.NUMBER)]
+    columns += [Column("Less the best (95 %)", ColumnKind.NUMBER), Column("p (corrected)", ColumnKind.NUMBER)]
     has_accuracy = all(row.accuracy is not None for row in comparison.rows)
     columns += [Column("Accuracy %", ColumnKind.NUMBER)] if has_accuracy else []
     columns += [Column("Ranks", ColumnKind.NUMBER), Column("First", ColumnKind.NUMBER)]

@@ -20,7 +20,7 @@ def normalization_benefit_sentence(benefit: NormalizationBenefit) -> str:
         f"with{chosen}; difference "
         f"{format_signed(difference.mean)}, 95 % confidence interval {format_signed(difference.low)} to "
         f"{format_signed(difference.high)}, "
-        f"p = {difference.p:.2g}, {difference.adjusted:.2g} after Holm's correction."
+        f"p = {difference.p:.2g}, {difference.adjusted:.2g} after correction for all pairs."
     )
 
 

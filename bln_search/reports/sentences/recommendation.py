@@ -63,11 +63,11 @@ def recommendation_reason(recommendation: Recommendation) -> str:
     if current is not None and current.is_recommended:
         if current.significantly_better:
             return "this is the current configuration of the network: it is near the lowest mean loss"
-        return "this is the current configuration of the network: no other is significantly better (5 %, Holm)"
+        return "this is the current configuration of the network: no other is significantly better (5 %, corrected)"
     if recommendation.is_best and recommendation.confidence is Confidence.SIGNIFICANT:
         others = recommendation.compared_rows - 1
         other_rows = "the other row" if others == 1 else f"all {others} other rows"
-        return f"it has the lowest mean loss and is significantly better than {other_rows} (5 %, Holm)"
+        return f"it has the lowest mean loss and is significantly better than {other_rows} (5 %, corrected)"
     if recommendation.is_best:
         return (
             f"it has the lowest mean loss, and the lowest in {recommendation.first_share:.0%} of the bootstrap draws "

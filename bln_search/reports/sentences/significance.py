@@ -35,7 +35,7 @@ def _first_two_separation_text(comparison: Comparison) -> str:
     pair = comparison.find_pair(0, 1)
     p = "" if pair is None else f"p = {pair.loss.adjusted:.2g}, "
     comparisons = format_count_with_noun(len(comparison.pairs), "comparison", "comparisons")
-    return f"the first row is significantly better than the second ({p}Holm, {comparisons})"
+    return f"the first row is significantly better than the second ({p}corrected for {comparisons})"
 
 
 def _no_separation_text(comparison: Comparison) -> str:
@@ -93,6 +93,6 @@ def comparison_method_text(comparison: Comparison) -> str:
     if comparison.sampled_from is not None:
         examples += f", drawn at random from {comparison.sampled_from}"
     return (
-        f"Significance: {comparison.split} loss over {scope} ({examples}), level 5 %, Holm's "
-        f"correction over {len(comparison.pairs)} pairs. No significant difference does not show that rows are equal."
+        f"Significance: {comparison.split} loss over {scope} ({examples}), level 5 %, "
+        f"corrected for {len(comparison.pairs)} pairs. No significant difference does not show that rows are equal."
     )

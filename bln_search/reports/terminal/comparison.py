@@ -57,10 +57,10 @@ def row_comparison_table(
             "confidence interval of this pair alone",
         ),
         Column(
-            "p (Holm)",
+            "p (corrected)",
             p_values,
             CellKind.NUMBER,
-            legend=f"p (Holm): p-value of that difference, corrected for {len(comparison.pairs)} pairs",
+            legend=f"p (corrected): p-value of that difference, corrected for {len(comparison.pairs)} pairs",
             drop_order=_DROP_P,
         ),
         _accuracy_column(rows),

@@ -95,7 +95,7 @@ def group_letters_column(rows: Sequence[ComparedRow | None], drop_order: int) ->
     """
     letters = [None if row is None else row.letters for row in rows]
     return letters_column_if_readable(
-        letters, "group: rows that share a letter do not differ significantly (5 %, Holm)", drop_order
+        letters, "group: rows that share a letter do not differ significantly (5 %, corrected)", drop_order
     )
 
 

@@ -65,7 +65,7 @@ def test_first_significant_difference_from_the_best_ends_the_top_group(noisy, to
 
 
 def test_holm_corrects_over_pairs_and_within_seeds():
-    outcome_table = draw(np.random.default_rng(1), rows=4, difference=0.2, of_seed=0.1)
+    outcome_table = draw(np.random.default_rng(1), rows=3, difference=0.2, of_seed=0.1)
     comparison = compare_table(outcome_table)
     assert [pair.loss.adjusted for pair in comparison.pairs] == adjust_p_values_by_holm(
         [pair.loss.p for pair in comparison.pairs]
