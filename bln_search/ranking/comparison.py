@@ -144,6 +144,26 @@ class FriedmanTestSummary(StoredAnalysisModel):
     critical_difference: float
 
 
+class CurrentRowComparison(StoredAnalysisModel):
+    """The row of the current configuration of the networks at hand, compared with every row on other examples.
+
+    The question is which row these networks should use. Unlike the order of rows for networks that are trained anew, it
+    does not depend on the variation between seeds.
+
+    Attributes:
+        row: Index of the row.
+        gains: Mean loss of this row minus that of each row, in the order of the rows, corrected for all of them.
+    """
+
+    row: int
+    gains: tuple[MeanDifference, ...]
+
+    @property
+    def better_rows(self) -> frozenset[int]:
+        """Indices of the rows that are significantly better (5 %)."""
+        return frozenset(index for index, gain in enumerate(self.gains) if gain.mean > 0 and gain.adjusted < ALPHA)
+
+
 class Comparison(StoredAnalysisModel):
     """Rows of one leaderboard compared with one another on one split, by increasing mean loss.
 
@@ -151,6 +171,7 @@ class Comparison(StoredAnalysisModel):
         split: Split on which rows are compared.
         seeds: Number of seeds.
         examples: Number of examples.
+        current: Comparison with the row of the current configuration; None where there is none.
         sampled_from: Number of examples of the split, from which those were drawn at random; None where they are all.
         not_compared: Number of ranked rows that are not part of the comparison.
         rows: Compared rows.
@@ -175,6 +196,7 @@ class Comparison(StoredAnalysisModel):
     draws: int
     flips: int
     required_seeds: RequiredSeeds | None = None
+    current: CurrentRowComparison | None = None
     sampled_from: int | None = None
 
     @property

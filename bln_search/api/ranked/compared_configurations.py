@@ -51,7 +51,8 @@ class ComparedRankedRows(RankedRows):
         """The row to use: among rows near the lowest mean loss, the cheapest that is independent of the mini-batch.
 
         It depends on the mini-batch if all rows near the lowest mean loss do; `best_batch_independent` never does. The
-        row of the network before conversion (`as_is`) is recommended unless another is significantly better.
+        row of the network before conversion (`as_is`) is recommended unless that row is significantly better on other
+        examples: with several networks, the question is which row these networks should use.
         Raises ModelError if no row has a value.
         """
         recommendation = self.recommendation
@@ -81,8 +82,7 @@ class ComparedRankedRows(RankedRows):
         """The reasons for `recommended`; None if fewer than two rows could be compared."""
         if self.comparison is None:
             return None
-        as_is = None if self.as_is is None else self.as_is.row.key
-        return recommend_row(self.comparison, {}, per_slot=self.per_slot, current=as_is)
+        return recommend_row(self.comparison, {}, per_slot=self.per_slot)
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -98,7 +98,13 @@ class ComparedRankedRows(RankedRows):
         table = self.find_outcome_table_of_rows(compared_keys)
         if table is None:
             return None
-        return compare_all_pairs_of_rows(compared_keys, table, split, not_compared=len(ranked) - len(compared_keys))
+        return compare_all_pairs_of_rows(
+            compared_keys,
+            table,
+            split,
+            not_compared=len(ranked) - len(compared_keys),
+            current=None if self.as_is is None else self.as_is.row.key,
+        )
 
     def _keys_to_compare(self, ranked: list[RowKey]) -> list[RowKey]:
         """The first rows of the table, and the row of the network before conversion."""

@@ -12,6 +12,7 @@ from bln_search.ranking.comparison import (
     ComparedPair,
     ComparedRow,
     Comparison,
+    CurrentRowComparison,
     FriedmanTestSummary,
     MeanDifference,
     RequiredSeeds,
@@ -28,6 +29,7 @@ from bln_search.ranking.paired.crossed_anova import ContrastEstimates, crossed_a
 from bln_search.ranking.paired.friedman import FriedmanResult, friedman_test
 from bln_search.ranking.paired.per_seed_tests import FLIPS, run_per_seed_tests
 from bln_search.ranking.paired.required_seeds import estimate_required_seeds
+from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
 from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_interval_of_each_row
@@ -36,7 +38,13 @@ _METRICS = "loss", "accuracy"
 
 
 def compare_all_pairs_of_rows(
-    keys: Sequence[RowKey], table: OutcomeTable, split: Split, *, not_compared: int = 0, random: int = 0
+    keys: Sequence[RowKey],
+    table: OutcomeTable,
+    split: Split,
+    *,
+    not_compared: int = 0,
+    random: int = 0,
+    current: RowKey | None = None,
 ) -> Comparison:
     """Compare the rows of `table` and order them by mean loss.
 
@@ -50,6 +58,7 @@ def compare_all_pairs_of_rows(
         split: Split on which rows are compared.
         not_compared: Number of ranked rows that are not in the table, for the record.
         random: Seed of all random draws.
+        current: Row of the current configuration of these networks, with which every row is compared.
     """
     order = [int(row) for row in np.argsort(table.losses.mean(axis=(0, 2), dtype=np.float64), kind="stable")]
     table = table.restrict_to_rows(order)
@@ -90,8 +99,28 @@ def compare_all_pairs_of_rows(
         draws=BOOTSTRAP_DRAWS,
         flips=FLIPS,
         required_seeds=_find_required_seeds(table, pairs, crossed["loss"]),
+        current=_compare_with_current_row([keys[row] for row in order], table, current),
         sampled_from=table.sampled_from,
     )
+
+
+def _compare_with_current_row(
+    keys: Sequence[RowKey], table: OutcomeTable, current: RowKey | None
+) -> CurrentRowComparison | None:
+    """Compare one row with all rows on the networks of the table; None where it is not among them."""
+    if current not in keys:
+        return None
+    row = keys.index(current)
+    losses = table.average_over_seeds().losses.astype(np.float64)
+    others = [other for other in range(table.num_rows) if other != row]
+    gains = compare_sums_of_means_with_zero([losses[:, [row]] - losses[:, others]])
+    columns = (gains.mean, gains.mean - gains.half, gains.mean + gains.half, gains.p, gains.adjusted)
+    differences = [
+        MeanDifference(mean=mean, low=low, high=high, p=p, adjusted=adjusted)
+        for mean, low, high, p, adjusted in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+    itself = MeanDifference(mean=0, low=0, high=0, p=1, adjusted=1)
+    return CurrentRowComparison(row=row, gains=(*differences[:row], itself, *differences[row:]))
 
 
 def _find_required_seeds(

@@ -8,8 +8,9 @@ values of `worst` or `regret` is that of the two losses that decide them; which 
 (delta method), so its interval is too narrow if two conditions of a row have almost equal losses. It serves the
 preference only.
 
-The row of the network as it is deployed is replaced only by a significantly better one (5 %). Holm's correction covers
-the rows that are compared with it; differences between other rows play no part in this decision.
+The row of the network as it is deployed is replaced only by a row that is significantly better on these networks (5 %):
+examples vary, seeds do not. Holm's correction covers the rows that are compared with it; differences between other rows
+play no part in this decision.
 
 - `mean`: by the difference of the means over conditions.
 - `worst`, `regret`: a row is better if there is a condition c in which the deployed row has a higher loss than the
@@ -96,7 +97,8 @@ def select_row_over_conditions(
     preferred = min(near, key=lambda row: (not independent[row], computed[row], values[row], row))
     row, p_current = preferred, None
     if current is not None and preferred != current:
-        p_current = float(_improvement_p_values(tables, losses, criterion, current)[preferred])
+        of_networks = [table.average_over_seeds() for table in tables]
+        p_current = float(_improvement_p_values(of_networks, losses, criterion, current)[preferred])
         row = preferred if p_current < ALPHA else current
     return RowSelectedOverConditions(
         row=row,

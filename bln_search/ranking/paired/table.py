@@ -71,6 +71,16 @@ class OutcomeTable:
         """Values of `loss` or `accuracy`, (S, K, N)."""
         return self.losses if metric == "loss" else self.correct.astype(np.float32)
 
+    def average_over_seeds(self) -> OutcomeTable:
+        """Mean losses of these networks on each example, as of one seed: only examples vary."""
+        return OutcomeTable(
+            self.losses.mean(axis=0, keepdims=True, dtype=np.float64).astype(np.float32),
+            np.zeros((1, *self.correct.shape[1:]), np.bool_),
+            has_correctness=False,
+            sampled_from=self.sampled_from,
+            targets=self.targets,
+        )
+
     def take_examples(self, indices: NDArray[np.intp]) -> OutcomeTable:
         """The outcomes of these examples in this order."""
         targets = None if self.targets is None else self.targets[indices]

@@ -14,7 +14,6 @@ from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.near_best import list_batch_sizes_near_best, list_rows_near_best
-from bln_search.ranking.statistics.intervals import ALPHA, adjust_p_values_by_holm
 
 
 class Confidence(StrEnum):
@@ -58,10 +57,9 @@ class CurrentConfigurationRow(StoredAnalysisModel):
         configuration: Current inference configuration.
         estimate: Current population estimate.
         gain: Mean loss (nats) of this row minus that of the recommended row; 0 where this row is recommended.
-        low: Lower end of the 95 % confidence interval of `gain`.
+        low: Lower end of the 95 % confidence interval of `gain`, over examples of these networks.
         high: Upper end of that interval.
-        significantly_better: Number of rows that are significantly better than this row (5 %, Holm's correction over
-            the comparisons with this row).
+        significantly_better: Number of rows that are significantly better than this row on these networks.
     """
 
     configuration: str
@@ -140,9 +138,10 @@ def recommend_row(
     losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]],
     *,
     per_slot: bool = False,
-    current: RowKey | None = None,
 ) -> Recommendation:
     """Recommend the cheapest deterministic row near the best one (`list_rows_near_best`), ties broken by mean loss.
+
+    The row of the current configuration is recommended unless that one is significantly better on these networks.
 
     Args:
         comparison: Comparison of the best ranked rows.
@@ -150,11 +149,10 @@ def recommend_row(
             selected or on the same one. Keys hold that size.
         per_slot: Whether the population has a value for each position in the mini-batch, so that a configuration that
             reads it depends on the position.
-        current: Row to recommend unless another one is significantly better.
     """
     near = list_rows_near_best(comparison)
     preferred = min(near, key=lambda row: _preference_sort_key(row, per_slot=per_slot))
-    row, current_row = _keep_current_row_unless_worse(comparison, preferred, current)
+    row, current_row = _keep_current_row_unless_worse(comparison, preferred)
     pair = None if row == comparison.rows[0] else comparison.find_pair(0, comparison.rows.index(row))
     deterministic = _is_deterministic_row(row, per_slot=per_slot)
     return Recommendation(
@@ -192,35 +190,24 @@ def _assess_confidence_in_best_row(comparison: Comparison) -> Confidence:
 
 
 def _keep_current_row_unless_worse(
-    comparison: Comparison, preferred: ComparedRow, current: RowKey | None
+    comparison: Comparison, preferred: ComparedRow
 ) -> tuple[ComparedRow, CurrentConfigurationRow | None]:
-    """The current row unless the preferred one is significantly better, and how the two compare."""
-    current_row = next((row for row in comparison.rows if row.key == current), None)
-    if current_row is None:
+    """The current row unless the preferred one is significantly better on these networks, and how the two compare."""
+    current = comparison.current
+    if current is None:
         return preferred, None
-    first, second = comparison.rows.index(preferred), comparison.rows.index(current_row)
-    better = _indices_of_better_rows(comparison, second)
-    pair = comparison.find_pair(first, second) if first in better else None
+    index = comparison.rows.index(preferred)
+    gain = current.gains[index] if index in current.better_rows else None
+    current_row = comparison.rows[current.row]
     described = CurrentConfigurationRow(
         configuration=current_row.configuration,
         estimate=current_row.estimate,
-        gain=0 if pair is None else -pair.loss.mean,
-        low=0 if pair is None else -pair.loss.high,
-        high=0 if pair is None else -pair.loss.low,
-        significantly_better=len(better),
+        gain=0 if gain is None else gain.mean,
+        low=0 if gain is None else gain.low,
+        high=0 if gain is None else gain.high,
+        significantly_better=len(current.better_rows),
     )
-    return (current_row if pair is None else preferred), described
-
-
-def _indices_of_better_rows(comparison: Comparison, row: int) -> set[int]:
-    """Indices of the rows that are significantly better than `row` (5 %).
-
-    Holm's correction covers the comparisons with `row` only: differences between other rows play no part in the
-    question of whether to replace it.
-    """
-    pairs = [pair for pair in comparison.pairs if row in (pair.first, pair.second)]
-    adjusted = adjust_p_values_by_holm([pair.loss.p for pair in pairs])
-    return {pair.first for pair, p in zip(pairs, adjusted, strict=True) if pair.second == row and p < ALPHA}
+    return (current_row if gain is None else preferred), described
 
 
 def is_deterministic_configuration(configuration: InferenceConfiguration, *, per_slot: bool) -> bool:

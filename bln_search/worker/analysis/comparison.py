@@ -26,6 +26,7 @@ def compare_best_ranked_rows(
     records: Sequence[EvaluationRecord],
     board: Leaderboard,
     only: Sequence[RowKey] | None = None,
+    current: RowKey | None = None,
 ) -> tuple[Comparison | None, str | None]:
     """Compare the best ranked rows, and the best one without normalization, on the split by which they are ranked.
 
@@ -34,6 +35,7 @@ def compare_best_ranked_rows(
         records: Every evaluation of the study.
         board: The leaderboard of these evaluations.
         only: Rows to compare; None for all ranked rows.
+        current: Row of the current configuration of the networks; None where there is none.
 
     Returns:
         The comparison, or the reason why there is none.
@@ -55,7 +57,10 @@ def compare_best_ranked_rows(
         return None, "per-example outcomes are not stored for all rows"
     if not board.has_accuracy:
         table = replace(table, has_correctness=False)
-    return compare_all_pairs_of_rows(rows, table, board.ranked_on, not_compared=len(ranked) - len(rows)), None
+    comparison = compare_all_pairs_of_rows(
+        rows, table, board.ranked_on, not_compared=len(ranked) - len(rows), current=current
+    )
+    return comparison, None
 
 
 def select_top_rows_and_best_unnormalized(ranked: Sequence[RowKey], count: int) -> list[RowKey]:

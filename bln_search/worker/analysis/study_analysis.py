@@ -140,7 +140,8 @@ def _analyze_without_layer_search(
     board = build_leaderboard_from_evaluations(
         (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
     )
-    comparison, reason = compare_best_ranked_rows(ledger.results, records, board)
+    deployed = find_deployed_row_of_external_study(study.spec, [row.key for row in board.rows if row.rank is not None])
+    comparison, reason = compare_best_ranked_rows(ledger.results, records, board, current=deployed)
     layers = compute_per_layer_results_of_study(ledger, study.id)
     stored = ledger.analyses.find_current_analysis(study.id) if environment is None else None
     earlier = Analysis() if stored is None else stored.analysis
@@ -162,7 +163,6 @@ def _analyze_without_layer_search(
         comparison,
         _group_probe_losses_by_batch_size(probes),
         per_slot=study.spec.has_populations_per_slot,
-        current=find_deployed_row_of_external_study(study.spec, comparison),
     )
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = group_values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)

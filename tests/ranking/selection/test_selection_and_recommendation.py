@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -187,35 +188,53 @@ def test_kept_row_counts_significantly_better_rows(ahead, better):
         RowKey("network", "", InferenceConfiguration("FFFF"), None, 8),
         RowKey("network", "", InferenceConfiguration("TTFF"), PopulationEstimate.MOVING, 8),
     ]
-    comparison = compare_all_pairs_of_rows(keys, OutcomeTable(rows, np.ones(rows.shape, bool)), Split.VALIDATION)
-    recommendation = recommend_row(comparison, {}, current=keys[1])
+    comparison = compare_all_pairs_of_rows(
+        keys, OutcomeTable(rows, np.ones(rows.shape, bool)), Split.VALIDATION, current=keys[1]
+    )
+    recommendation = recommend_row(comparison, {})
     assert recommendation.key == keys[1]
     assert (recommendation.current.gain, recommendation.current.significantly_better) == (0, better)
 
 
-def test_gain_over_the_current_row_is_the_difference_with_its_interval():
-    comparison = compared("TTTT", "FFFF", different=("FFFF",), step=0.5)
-    recommendation = recommend_row(comparison, {}, current=comparison.rows[1].key)
-    assert recommendation.configuration == "TTTT"
-    current = recommendation.current
-    assert (current.gain, current.low, current.high) == pytest.approx((0.5, 0.495, 0.505))
-    assert current.significantly_better == 1
-
-
-def test_current_row_is_compared_with_each_other_row_only():
-    """Three networks: significant over the comparisons with the current row, not over all pairs."""
+def draw_networks(gains, spread=0.0):
+    """Losses (S, 6, 200), the last row is higher by the gain of each network; and the keys of the rows."""
     generator = np.random.default_rng(0)
     codes = ("FFFF", "FFFT", "FFTF", "FFTT", "FTFF", "TTTT")
-    losses = 0.2 + 0.002 * generator.normal(size=(3, len(codes), 200))
-    losses[:, -1] += 1.0 + 0.15 * np.arange(-1, 2)[:, None]
+    losses = 0.2 + 0.002 * generator.normal(size=(len(gains), len(codes), 200))
+    losses[:, -1] += np.asarray(gains)[:, None] + spread * generator.normal(size=200)
     keys = [RowKey("network", "", InferenceConfiguration(code), None, 8) for code in codes]
-    outcomes = OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
-    comparison = compare_all_pairs_of_rows(keys, outcomes, Split.VALIDATION)
-    position = next(index for index, row in enumerate(comparison.rows) if row.key == keys[-1])
-    pairs = [pair for pair in comparison.pairs if pair.second == position]
-    adjusted = multipletests([pair.loss.p for pair in pairs], method="holm")[1]
-    assert max(adjusted) < 0.05 < min(pair.loss.adjusted for pair in pairs)
-    recommendation = recommend_row(comparison, {}, current=keys[-1])
+    return keys, OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
+
+
+def compare_with_last(keys, outcomes):
+    return compare_all_pairs_of_rows(keys, outcomes, Split.VALIDATION, current=keys[-1])
+
+
+@pytest.mark.parametrize("gains", [[1.0], [0.2, 1.8], [0.85, 1.0, 1.15], [-0.1, 0.3, 2.8], [2.0, 0.0, 1.0, 1.0]])
+def test_current_row_of_these_networks_is_replaced_by_a_better_one(gains):
+    """However much the networks differ: only examples vary, as SciPy's paired t test of their mean has it."""
+    keys, outcomes = draw_networks(gains, spread=0.5)
+    comparison = compare_with_last(keys, outcomes)
+    recommendation = recommend_row(comparison, {})
     assert recommendation.key != keys[-1]
-    assert recommendation.current.significantly_better == 5
-    assert recommendation.current.gain == pytest.approx(1.0, abs=0.01)
+    current = recommendation.current
+    assert current.significantly_better == 5
+    index = next(index for index, row in enumerate(comparison.rows) if row.key == recommendation.key)
+    losses = outcomes.losses.astype(float).mean(axis=0)
+    expected = stats.ttest_rel(losses[-1], losses[keys.index(recommendation.key)])
+    gain = comparison.current.gains[index]
+    assert gain.p == pytest.approx(expected.pvalue, rel=1e-3)
+    low, high = expected.confidence_interval(0.95)
+    assert (current.gain, current.low, current.high) == pytest.approx((np.mean(gains), low, high), abs=0.08)
+    assert (current.low, current.high) == pytest.approx((low, high), rel=1e-4)
+    p_values = [one.p for place, one in enumerate(comparison.current.gains) if place != comparison.current.row]
+    adjusted = [one.adjusted for place, one in enumerate(comparison.current.gains) if place != comparison.current.row]
+    assert adjusted == pytest.approx(multipletests(p_values, method="holm")[1])
+
+
+@pytest.mark.parametrize("gains", [[0.0], [-0.5, -0.5], [-1.0, 0.0, 1.0]])
+def test_current_row_is_kept_unless_another_is_better(gains):
+    keys, outcomes = draw_networks(gains, spread=1.0)
+    recommendation = recommend_row(compare_with_last(keys, outcomes), {})
+    assert recommendation.key == keys[-1]
+    assert recommendation.current.is_recommended
