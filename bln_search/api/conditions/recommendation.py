@@ -22,9 +22,6 @@ from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.ranking.selection.recommendation import is_deterministic_configuration
 from bln_search.reports.sentences.leaderboard import format_sentence
 
-_MANY_NETWORKS = 10
-"""Number of networks from which a lack of power is not named as a reason."""
-
 
 @dataclass(frozen=True, repr=False)
 class RecommendationOverConditions:
@@ -44,6 +41,8 @@ class RecommendationOverConditions:
             row is.
         alternative_cost: Value of `alternative` minus that of `row`; 0 without an alternative.
         as_is: Value of the network before conversion; None where there is none.
+        num_useless: Number of rows that predict no better than the class frequencies in any condition: they are not
+            recommended, unless all rows are such.
         is_as_is: Whether `row` is the network before conversion.
     """
 
@@ -58,6 +57,7 @@ class RecommendationOverConditions:
     alternative: RankedConfiguration | None
     alternative_cost: float
     as_is: float | None
+    num_useless: int
     is_as_is: bool
 
     @property
@@ -93,15 +93,16 @@ class RecommendationOverConditions:
             )
         elif not self.is_independent:
             facts.append("no row is independent of the mini-batch")
+        if self.num_useless:
+            rows = "1 row predicts" if self.num_useless == 1 else f"{self.num_useless} rows predict"
+            facts.append(f"{rows} no better than the class frequencies in any condition, and not recommended")
         return facts
 
     def _reason_for_keeping_current_row(self) -> str:
         fact = "this is the current configuration of the network: no other is significantly better (5 %)"
         if self.excess <= 0:
             return fact
-        networks = self.row.row.seeds
-        power = f"; {networks} networks show large differences only" if 1 < networks < _MANY_NETWORKS else ""
-        return f"{fact}{power}. The lowest is {self.lowest}: {self.value - self.excess:.4f}"
+        return f"{fact}. The lowest is {self.lowest}: {self.value - self.excess:.4f}"
 
     def __str__(self) -> str:
         losses = ", ".join(f"{name} {loss:.4f} (+{self.regrets[name]:.4f})" for name, loss in self.losses.items())
@@ -136,13 +137,13 @@ def recommend_over_conditions(rows: RowsOverConditions, over: str) -> Recommenda
         values = rows.losses[:, column]
         key = _key_of_merged_distinct_row(rows, tables[over].recommended.row.key)
         selection = None
-        order = values.argsort(kind="stable")
-        index = rows.keys.index(key) if key in rows.keys else int(order[0])
+        index = rows.keys.index(key) if key in rows.keys else int(values.argmin())
     else:
         criterion = Criterion(over)
         values = rows.criterion_values(criterion)
-        order = values.argsort(kind="stable")
-        candidates = _candidate_row_indices(rows, [int(position) for position in order])
+        order = [int(position) for position in values.argsort(kind="stable")]
+        useful = [position for position in order if not rows.is_useless[position]]
+        candidates = _candidate_row_indices(rows, useful or order)
         selection = _find_selected_row(rows, criterion, candidates)
         index = candidates[0 if selection is None else selection.row]
     return _build_recommendation(rows, over, index, values, selection)
@@ -160,7 +161,7 @@ def _candidate_row_indices(rows: RowsOverConditions, order: list[int]) -> list[i
     candidates = order[:MAX_COMPARED_ROWS]
     independent = next((row for row in order if _is_row_batch_independent(rows.keys[row], per_slot=per_slot)), None)
     current = None if rows.as_is_row_key is None else rows.keys.index(rows.as_is_row_key)
-    further = [row for row in dict.fromkeys((independent, current)) if row is not None and row not in candidates]
+    further = [row for row in dict.fromkeys((independent, current)) if row in order and row not in candidates]
     return [*candidates[: MAX_COMPARED_ROWS - len(further)], *further]
 
 
@@ -222,6 +223,7 @@ def _build_recommendation(
         alternative=alternative,
         alternative_cost=alternative_cost,
         as_is=None if current is None else float(values[current]),
+        num_useless=int(rows.is_useless.sum()),
         is_as_is=current == index,
     )
 

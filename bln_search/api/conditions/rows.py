@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -51,6 +52,13 @@ class RowsOverConditions:
     def criterion_values(self, criterion: Criterion) -> NDArray[np.float64]:
         """Value of each row."""
         return compute_criterion_values(self.losses, criterion)
+
+    @cached_property
+    def is_useless(self) -> NDArray[np.bool_]:
+        """Whether each row has in no condition a lower loss than predicting the class frequencies, (rows,)."""
+        priors = [math.inf if table.class_prior is None else table.class_prior.loss for table in self.tables.values()]
+        useless: NDArray[np.bool_] = np.all(self.losses >= np.asarray(priors), axis=1)
+        return useless
 
     def get_row(self, condition: str, key: RowKey) -> LeaderboardRow:
         """The row of a condition with this key."""
