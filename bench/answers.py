@@ -140,7 +140,7 @@ def measure_power(kind: str, seeds: int, tables: int, rows: int = 16) -> dict[st
 
 def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
-    tables, example_tables = (150, 40) if options.quick else (1_500, 400)
+    tables, example_tables = (100, 40) if options.quick else (500, 200)
     errors = []
     for kind in KINDS:
         for rows in ROWS:

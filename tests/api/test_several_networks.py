@@ -67,7 +67,8 @@ def test_the_comparison_is_that_of_a_study_with_seeds(ranked):
     losses, correct = (
         np.stack([[getattr(outcome, name) for outcome in rows] for rows in outcomes]) for name in ("losses", "correct")
     )
-    expected = compare_all_pairs_of_rows(keys, OutcomeTable(losses.astype(np.float32), correct), Split.VALIDATION)
+    table = OutcomeTable(losses.astype(np.float32), correct)
+    expected = compare_all_pairs_of_rows(keys, table, Split.VALIDATION, current=ranked.as_is.row.key)
     assert ranked.comparison == expected
     assert ranked.comparison.seeds == 3
 

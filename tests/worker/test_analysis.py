@@ -167,7 +167,7 @@ def test_oversized_probe_batch_is_rejected(analysed):
 def test_failed_analysis_is_stored_with_its_reason(analysed, monkeypatch):
     worker, study_id = analysed
 
-    def broken(*_args):
+    def broken(*_, **__):
         raise ValueError("no")
 
     monkeypatch.setattr("bln_search.worker.analysis.study_analysis.compare_best_ranked_rows", broken)
