@@ -11,6 +11,7 @@ from bln_search.cli.main import app
 from bln_search.client import Client
 from tests.client.test_connection import HERE, answering, authority
 from tests.end_to_end.commands import call
+from tests.support.tiers import thinned
 
 __all__ = ["authority"]
 
@@ -191,7 +192,7 @@ def test_no_kind_of_database_url_shows_its_password(url, words, monkeypatch):
     assert_hidden(call("--verbose", *words), PASSWORD)
 
 
-@pytest.mark.parametrize(("path", "command"), commands_with("database"))
+@pytest.mark.parametrize(("path", "command"), thinned(commands_with("database"), 3))
 def test_no_command_shows_the_password_of_a_database(path, command, tmp_path, monkeypatch):
     words = words_of(path, command, tmp_path)
     assert_hidden(call(*words, "--database", DATABASES[0]), PASSWORD)

@@ -27,8 +27,8 @@ def thinned(cases, step, start=0):
     """Cases of `latin` or `part`, of which only every `step`-th fast one stays fast."""
     thin, fast_so_far = [], -1
     for case in cases:
-        is_param = hasattr(case, "marks")
-        fast_so_far += not is_param
-        is_fast = not is_param and fast_so_far % step == start
-        thin.append(case if is_fast or is_param else pytest.param(*case, marks=pytest.mark.slow))
+        known = case if hasattr(case, "marks") else pytest.param(*(case if isinstance(case, tuple) else (case,)))
+        fast_so_far += not known.marks
+        is_slow = known.marks or fast_so_far % step != start
+        thin.append(pytest.param(*known.values, id=known.id, marks=pytest.mark.slow) if is_slow else case)
     return thin

@@ -22,6 +22,7 @@ from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import loop, run_study
 from bln_search.worker.loop import QueueWorker
+from tests.support.tiers import thinned
 from tests.support.watchers import RecordingWatcher
 from tests.worker.small_study import small_study
 
@@ -142,7 +143,7 @@ def test_a_network_that_cannot_be_saved_is_saved_when_the_store_works_again(make
     assert resumed == [1]  # the state after the first epoch was saved
 
 
-@pytest.mark.parametrize("begin", ["begin_fault", "begin_fault_without_folder"])
+@pytest.mark.parametrize("begin", thinned(["begin_fault", "begin_fault_without_folder"], 2))
 def test_a_trained_network_that_cannot_be_read_is_not_trained_again(make_worker, folder, ends_fault, begin):
     faults = iter([getattr(folder, begin)])
 
@@ -171,7 +172,7 @@ def test_a_training_whose_state_cannot_be_read_is_not_begun_anew(make_worker, fo
     assert [len(message.records) for message in messages if isinstance(message, TrainingResumed)] == [1]
 
 
-@pytest.mark.parametrize("number", [errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES])
+@pytest.mark.parametrize("number", thinned([errno.EROFS, errno.EIO, errno.ESTALE, errno.EACCES], 3))
 def test_a_store_fault_releases_the_run_of_a_command_and_spends_no_attempt(tmp_path, folder, monkeypatch, number):
     def fail(*_arguments):
         raise OSError(number, os.strerror(number))

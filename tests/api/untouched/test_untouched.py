@@ -13,6 +13,7 @@ import torch
 import bln_search
 from tests.api.untouched.digest import digest_of
 from tests.api.untouched.networks import PLAIN, STATES
+from tests.support.tiers import thinned
 
 
 def evaluate(network, batches, tmp_path):
@@ -80,7 +81,7 @@ def draw_from_every_global_generator():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", [*PLAIN, *STATES])
+@pytest.mark.parametrize("name", thinned([*PLAIN, *STATES], 3))
 def test_network_and_generators_are_as_before(name, tmp_path):
     network, batches = make({**PLAIN, **STATES}[name])
     with torch.random.fork_rng():
