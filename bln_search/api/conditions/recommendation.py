@@ -41,8 +41,8 @@ class RecommendationOverConditions:
             row is.
         alternative_cost: Value of `alternative` minus that of `row`; 0 without an alternative.
         as_is: Value of the network before conversion; None where there is none.
-        num_useless: Number of rows that predict no better than the class frequencies in any condition: they are not
-            recommended, unless all rows are such.
+        num_useless: Number of rows that are not considered because they predict no better than the class frequencies in
+            any condition; 0 where all rows are such, and for a single condition.
         is_as_is: Whether `row` is the network before conversion.
     """
 
@@ -205,6 +205,7 @@ def _build_recommendation(
             for position, other in enumerate(rows.keys)
             if _is_row_batch_independent(other, per_slot=first.per_slot)
         ]
+        independent = [position for position in independent if not rows.is_useless[position]] or independent
         if independent:
             best = min(independent, key=lambda position: float(values[position]))
             alternative = _row_with_mean_metrics(rows, over, best, int(ranks[best]))
@@ -223,7 +224,7 @@ def _build_recommendation(
         alternative=alternative,
         alternative_cost=alternative_cost,
         as_is=None if current is None else float(values[current]),
-        num_useless=int(rows.is_useless.sum()),
+        num_useless=0 if over in tables or rows.is_useless.all() else int(rows.is_useless.sum()),
         is_as_is=current == index,
     )
 

@@ -25,7 +25,7 @@ from bln_search.ranking.paired.bootstrap import (
     first_place_share_of_each_row,
 )
 from bln_search.ranking.paired.bootstrap_selection_bias import estimate_selection_bias
-from bln_search.ranking.paired.crossed_anova import ContrastEstimates, crossed_anova_differences
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates, crossed_anova_differences, merge_equal_rows
 from bln_search.ranking.paired.friedman import FriedmanResult, friedman_test
 from bln_search.ranking.paired.per_seed_tests import FLIPS, run_per_seed_tests
 from bln_search.ranking.paired.required_seeds import estimate_required_seeds
@@ -111,23 +111,24 @@ def _compare_with_current_row(
     if current not in keys:
         return None
     row = keys.index(current)
-    losses = table.average_over_seeds().losses.astype(np.float64)
-    others = [other for other in range(table.num_rows) if other != row]
-    gains = compare_sums_of_means_with_zero([losses[:, [row]] - losses[:, others]])
+    row_of, kept = merge_equal_rows(table.losses)
+    losses = table.average_over_seeds().losses.astype(np.float64)[:, kept]
+    others = [other for other in range(len(kept)) if other != row_of[row]]
+    gains = compare_sums_of_means_with_zero([losses[:, [row_of[row]]] - losses[:, others]])
     columns = (gains.mean, gains.mean - gains.half, gains.mean + gains.half, gains.p, gains.adjusted)
     differences = [
         MeanDifference(mean=mean, low=low, high=high, p=p, adjusted=adjusted)
         for mean, low, high, p, adjusted in zip(*(column.tolist() for column in columns), strict=True)
     ]
-    itself = MeanDifference(mean=0, low=0, high=0, p=1, adjusted=1)
-    return CurrentRowComparison(row=row, gains=(*differences[:row], itself, *differences[row:]))
+    differences.insert(row_of[row], MeanDifference(mean=0, low=0, high=0, p=1, adjusted=1))
+    return CurrentRowComparison(row=row, gains=tuple(differences[place] for place in row_of))
 
 
 def _find_required_seeds(
     table: OutcomeTable, pairs: Sequence[ComparedPair], crossed: ContrastEstimates
 ) -> RequiredSeeds | None:
     """Number of seeds that would separate the first two rows; None where they differ significantly."""
-    if not pairs or pairs[0].is_significant:
+    if not pairs or pairs[0].is_significant or pairs[0].loss.mean == 0:
         return None
     rejected = sum(pair.is_significant for pair in pairs)
     moderated = None if crossed.moderated_of_seeds is None else float(crossed.moderated_of_seeds[0])

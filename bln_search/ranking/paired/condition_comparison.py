@@ -19,7 +19,7 @@ from bln_search.ranking.paired.sum_of_means import (
     relate_examples,
     sums_of_means,
 )
-from bln_search.ranking.paired.table import Floats, OutcomeTable
+from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.ranking.statistics.letter_display import compact_letter_display
 
@@ -31,14 +31,12 @@ _MAX_VALUES_IN_MEMORY = 2**22
 class RowComparisonOverConditions:
     """All pairs of rows, on the mean over conditions and in each condition.
 
-    p values are corrected for all pairs. Differences of the mean over conditions are one question, at the 5 % level;
-    differences in single conditions are another, corrected for the number of conditions too.
+    p values are corrected for all pairs, those of the mean over conditions and those of each condition by themselves.
 
     Attributes:
         pairs: First and second row of each pair, (P,) each, with first < second.
         mean: Differences of the means over conditions (first − second).
         by_condition: Differences in each condition.
-        by_condition_adjusted: Their p values, corrected for pairs and conditions, (P,) each.
         letters: Compact letter display of the mean over conditions; None for too many groups.
         relation: How the examples of the conditions depend on each other.
     """
@@ -46,7 +44,6 @@ class RowComparisonOverConditions:
     pairs: tuple[NDArray[np.intp], NDArray[np.intp]]
     mean: ContrastEstimates
     by_condition: tuple[ContrastEstimates, ...]
-    by_condition_adjusted: tuple[Floats, ...]
     letters: list[str] | None
     relation: ExampleRelation
 
@@ -78,7 +75,6 @@ def compare_rows_over_conditions(tables: Sequence[OutcomeTable]) -> RowCompariso
         pairs=(first, second),
         mean=mean,
         by_condition=by_condition,
-        by_condition_adjusted=tuple(np.minimum(1.0, len(tables) * part.adjusted) for part in by_condition),
         letters=compact_letter_display(tables[0].num_rows, different),
         relation=relation,
     )

@@ -31,7 +31,7 @@ from bln_search.ranking.paired.condition_comparison import (
     check_equal_numbers_of_seeds_and_rows,
     relate_examples_of_conditions,
 )
-from bln_search.ranking.paired.crossed_anova import ContrastEstimates
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates, merge_equal_rows
 from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.selection.condition_criteria import (
@@ -147,7 +147,9 @@ def _improvement_p_values(tables: Sequence[OutcomeTable], losses: Floats, criter
         p = np.where(gains.mean > 0, gains.p, 1.0)
     else:
         p = _worst_loss_improvement_p_values(_CriterionLosses(tables, losses, criterion), len(tables), rows, current)
-    others = rows != current
+    row_of = merge_equal_rows(np.concatenate([table.losses for table in tables], axis=2))[0]
+    others = row_of != row_of[current]
+    p[~others] = 1.0
     p[others] = adjust_p_values_by_holm(p[others].tolist())
     return p
 

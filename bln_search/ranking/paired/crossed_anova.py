@@ -36,10 +36,12 @@ _MIN_P = 1e-300
 _BISECTIONS = 40
 
 _RELATIVE, _ABSOLUTE = 1e-5, 1e-6
-"""Differences up to which outcomes are equal but for rounding: mini-batches change the order of summation."""
+"""Differences up to which outcomes are equal but for rounding: mini-batches change the order of summation. The absolute
+one is in units of the mean outcome where that is below 1."""
 
 _MIN_MODERATED_ROWS = 4
-"""With fewer rows no pair without a row of another pair is left, from which its variance could be moderated."""
+"""With fewer rows no pair without a row of another pair is left, from which its variance could be moderated. One seed
+less is needed: two seeds, whose variances have one degree of freedom, do not tell how variances are distributed."""
 
 _MAX_DIFFERENCES_IN_MEMORY = 2**22
 """Limit on the number of differences in memory."""
@@ -88,7 +90,7 @@ class ContrastVariances:
                 variances between seeds are moderated.
             num_rows: Number of rows.
         """
-        if pairs is None or num_rows < _MIN_MODERATED_ROWS or not self.of_seeds.any():
+        if pairs is None or min(num_rows, self.seeds + 1) < _MIN_MODERATED_ROWS or not self.of_seeds.any():
             parts = [(self.of_seeds, self.seeds - 1)] if self.seeds > 1 else []
             return intervals_and_p_values_of_means(self.mean, [*parts, *self.of_examples])
         moderated = estimate_seed_variances(self.of_seeds, self.seeds - 1, pairs, num_rows)
@@ -149,12 +151,13 @@ def merge_equal_rows(values: NDArray[np.float32]) -> tuple[NDArray[np.intp], lis
         For each row the position, in the second list, of the first row that is equal to it; and these first rows.
     """
     means = values.mean(axis=(0, 2), dtype=np.float64)
+    absolute = _ABSOLUTE * min(1.0, float(np.abs(values).mean()))
     kept: list[int] = []
     row_of = np.empty(len(means), np.intp)
     for row, mean in enumerate(means):
-        near = (place for place, other in enumerate(kept) if np.isclose(mean, means[other], _RELATIVE, _ABSOLUTE))
+        near = (place for place, other in enumerate(kept) if np.isclose(mean, means[other], _RELATIVE, absolute))
         row_of[row] = next(
-            (place for place in near if np.allclose(values[:, row], values[:, kept[place]], _RELATIVE, _ABSOLUTE)),
+            (place for place in near if np.allclose(values[:, row], values[:, kept[place]], _RELATIVE, absolute)),
             len(kept),
         )
         if row_of[row] == len(kept):

@@ -29,7 +29,7 @@ Pairs = tuple[NDArray[np.intp], NDArray[np.intp]]
 _BASE_ROWS = 0.4
 _EM_STEPS = 3
 _LOG_STEP = 0.25
-"""Distance of the points of the grid of log variances."""
+"""Largest distance of the points of the grid of log variances."""
 
 _BELOW, _ABOVE = 2.0, 10.0
 """How far the grid reaches below the smallest and above the largest sample variance, in units of log variance."""
@@ -85,11 +85,15 @@ class SeedVariances:
         """
         tails = self._tails(mean, of_examples, degrees)
         equal_rows = self.num_rows
+        adjusted: Floats = np.ones(len(mean))
+        rejected = np.zeros(len(mean), np.bool_)
         while True:
             of_rows = (self.weights * np.minimum(1.0, (equal_rows - 1) * tails)).sum(axis=1)
-            adjusted: Floats = np.minimum(1.0, self.num_rows * of_rows)
-            fewer = _bound_number_of_equal_rows(adjusted < level, pairs, self.num_rows)
-            if fewer >= equal_rows:
+            of_step = np.maximum(adjusted[rejected].max(initial=0.0), np.minimum(1.0, self.num_rows * of_rows))
+            adjusted = np.where(rejected, adjusted, of_step)
+            rejected = adjusted < level
+            fewer = _bound_number_of_equal_rows(rejected, pairs, self.num_rows)
+            if fewer >= equal_rows or rejected.all():
                 return adjusted
             equal_rows = fewer
 
@@ -124,10 +128,12 @@ def estimate_seed_variances(variances: Floats, degrees: int, pairs: Pairs, num_r
     """
     floor = _SMALLEST_SHARE * float(variances[variances > 0].min())
     logs = np.log(np.maximum(variances, floor))
-    size = 1 + int(np.ceil((logs.max() - logs.min() + _BELOW + _ABOVE) / _LOG_STEP))
+    step = min(_LOG_STEP, np.sqrt(0.5 / degrees))  # half the standard deviation of a log variance
+    size = 1 + int(np.ceil((logs.max() - logs.min() + _BELOW + _ABOVE) / step))
     grid = np.linspace(logs.min() - _BELOW, logs.max() + _ABOVE, size)
     ratios = degrees / 2 * np.exp(logs[:, None] - grid)
-    likelihood = np.exp(degrees / 2 * np.log(ratios) - ratios)
+    log_likelihood = degrees / 2 * np.log(ratios) - ratios
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     base = np.full(size, _BASE_ROWS / size)
     share = 2 / num_rows  # all pairs of R rows count as R − 1, as many as are independent
     prior: Floats = base

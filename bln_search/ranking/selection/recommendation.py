@@ -151,7 +151,8 @@ def recommend_row(
             reads it depends on the position.
     """
     near = list_rows_near_best(comparison)
-    preferred = min(near, key=lambda row: _preference_sort_key(row, per_slot=per_slot))
+    candidates = _candidates_to_replace_current_row(comparison, near)
+    preferred = min(candidates, key=lambda row: _preference_sort_key(row, per_slot=per_slot))
     row, current_row = _keep_current_row_unless_worse(comparison, preferred)
     pair = None if row == comparison.rows[0] else comparison.find_pair(0, comparison.rows.index(row))
     deterministic = _is_deterministic_row(row, per_slot=per_slot)
@@ -187,6 +188,15 @@ def _assess_confidence_in_best_row(comparison: Comparison) -> Confidence:
         and not comparison.num_inconclusive_rows_below_top_group
     )
     return Confidence.SIGNIFICANT if alone else Confidence.NOT_SIGNIFICANT
+
+
+def _candidates_to_replace_current_row(comparison: Comparison, near: list[ComparedRow]) -> list[ComparedRow]:
+    """Rows near the best one; where the current row is not near it, those that are significantly better, if any."""
+    current = comparison.current
+    if current is None or comparison.rows[current.row] in near:
+        return near
+    better = [comparison.rows[index] for index in sorted(current.better_rows)]
+    return [row for row in near if row in better] or better[:1] or near
 
 
 def _keep_current_row_unless_worse(

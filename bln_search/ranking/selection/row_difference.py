@@ -20,7 +20,7 @@ class RowDifference:
         low: Lower end of its 95 % confidence interval; None for one seed.
         high: Upper end of that interval.
         p: Two-sided p value; None where it is unknown.
-        adjusted: Whether p is adjusted for all pairs of the comparison (Holm). Such a difference is over seeds and
+        adjusted: Whether p is corrected for all pairs of the comparison. Such a difference is over seeds and
             examples, any other over seeds alone.
         paired: Whether both rows have the same seeds.
         accuracy: Difference of mean accuracies (fraction) from the comparison; None elsewhere.

@@ -127,6 +127,34 @@ def test_a_row_that_is_worse_is_found_with_three_seeds(kind, least):
     assert np.mean(found) >= least
 
 
+@pytest.mark.parametrize("gap", [1.0, 5.0, 100.0])
+def test_a_corrected_p_value_is_never_below_the_p_value(gap):
+    """Also where every pair, or all but one pair, is rejected in the first step."""
+    for equal in (0, 2):
+        means = np.random.default_rng(3).normal(0, 0.1, (3, 6)) + gap * np.r_[np.zeros(equal), np.arange(6 - equal)]
+        _, found = test_rows(means)
+        assert np.all(found.adjusted >= found.p)
+
+
+def test_two_seeds_are_not_moderated():
+    means = draw_means(np.random.default_rng(0), 2, np.ones(6))
+    (first, second), found = test_rows(means)
+    np.testing.assert_allclose(found.p, stats.ttest_rel(means[:, first], means[:, second]).pvalue, rtol=1e-6)
+
+
+def test_many_seeds_keep_their_precision():
+    means = draw_means(np.random.default_rng(0), 600, np.ones(6))
+    (first, second), found = test_rows(means)
+    np.testing.assert_allclose(found.p, stats.ttest_rel(means[:, first], means[:, second]).pvalue, atol=0.02)
+
+
+@pytest.mark.parametrize("unit", [1e-7, 1.0])
+def test_rows_that_differ_are_not_equal_in_any_unit(unit):
+    table = draw(np.random.default_rng(2), seeds=3, rows=5, of_seed=0.5, difference=0.2)
+    row_of, kept = merge_equal_rows((unit * np.abs(table.losses)).astype(np.float32))
+    assert row_of.tolist() == kept == [0, 1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("copies", [[1], [1, 1, 1], [0, 2, 4]])
 def test_equal_rows_are_one_row(copies):
     """Copies, up to rounding, change no figure of the others, and do not differ from their row."""

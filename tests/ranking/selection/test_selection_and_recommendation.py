@@ -238,3 +238,31 @@ def test_current_row_is_kept_unless_another_is_better(gains):
     recommendation = recommend_row(compare_with_last(keys, outcomes), {})
     assert recommendation.key == keys[-1]
     assert recommendation.current.is_recommended
+
+
+def test_a_row_that_equals_the_current_one_but_for_rounding_does_not_replace_it():
+    keys, outcomes = draw_networks([0.0, 0.0, 0.0])
+    rounding = 1 - 1e-6 * np.abs(np.random.default_rng(1).normal(size=outcomes.losses[:, 0].shape))
+    losses = outcomes.losses.copy()
+    losses[:, 0], losses[:, 1:-1] = losses[:, -1] * rounding, losses[:, 1:-1] + 1
+    comparison = compare_with_last(keys, OutcomeTable(losses, outcomes.correct))
+    assert comparison.rows[0].key == keys[0]
+    assert comparison.required_seeds is None
+    assert recommend_row(comparison, {}).key == keys[-1]
+    assert comparison.current.better_rows == frozenset()
+
+
+def test_a_current_row_far_from_the_best_is_replaced_by_a_row_that_is_better():
+    """The preferred row of those near the best one varies too much to be better than the current one."""
+    rng = np.random.default_rng(0)
+    codes = ("TFTT", "TTTT", "FFTT")
+    keys = [RowKey("network", "", InferenceConfiguration(code), None, 8) for code in codes]
+    losses = 1.0 + 0.01 * rng.normal(size=(1, 3, 400))
+    losses[:, 1] += 0.05 + 3.0 * rng.normal(size=400)
+    losses[:, 1] += 1.05 - losses[:, 1].mean()
+    losses[:, 2] += 0.2
+    outcomes = OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
+    assert recommend_row(compare_all_pairs_of_rows(keys, outcomes, Split.VALIDATION), {}).key == keys[1]
+    recommendation = recommend_row(compare_with_last(keys, outcomes), {})
+    assert recommendation.key == keys[0]
+    assert recommendation.current.significantly_better == 1
