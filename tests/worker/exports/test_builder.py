@@ -141,6 +141,7 @@ def test_data_that_this_machine_lacks_fail_the_export_after_some_attempts(traine
 
 def test_missing_network_fails_the_export_with_its_reason(trained, tmp_path):
     record = trained.request()
+    (tmp_path / "empty").mkdir()
     environment = replace(trained.environment, checkpoints=FolderStore(tmp_path / "empty"))
     trained.run(trained.builder(environment=environment))
     failed = trained.find(record)
