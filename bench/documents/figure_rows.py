@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from statistics import median
 from typing import Any
 
+from bench.documents.answer_rows import answer_rows
 from bench.documents.figure_row import Row, percent_text, spread_text
 from bench.documents.gpu_rows import gpu_rows
 from bench.support.reporting import read_result
@@ -312,31 +312,4 @@ def _statistics() -> list[Row]:
             ),
             Row(f"Reported less true selection bias, {unit}", spread_text(result["excess_of_one_ahead"]), file),
         ]
-    if (saved := read_result("answers")) is not None:
-        rows += _answer_rows(saved["result"])
-    return rows
-
-
-def _answer_rows(result: dict[str, Any]) -> list[Row]:
-    """Error and power of the comparison of rows."""
-    cases = [*result["error"], *result["error_over_examples"]]
-    size = f"{len(cases)} cases of 2 to 48 rows and 1 to 10 seeds, up to {result['tables']:,} simulated tables each"
-    rows = [
-        Row(
-            f"Tables of equal rows with a significant difference, median and largest of {size}",
-            f"{100 * median(case['now'] for case in cases):.1f} %, {100 * result['false_better_max']:.1f} %",
-            "answers",
-        )
-    ]
-    for case in result["power"]:
-        if case["seeds"] in (3, 5):
-            what = f"{case['seeds']} seeds, 16 rows, variances between seeds: {case['variances']}"
-            values = " / ".join(f"{100 * case[name]:.0f} %" for name in ("now", "before", "known"))
-            rows.append(
-                Row(
-                    f"Found differences of five standard deviations, {what}; moderated / t test / known variances",
-                    values,
-                    "answers",
-                )
-            )
-    return rows
+    return [*rows, *answer_rows()]

@@ -96,9 +96,8 @@ class NetworkEvaluator:
         """The ranked table of each condition; populations are collected once."""
         settings, layers = self._settings, self._layers
         estimates = collect_all_population_estimates(self._adapter, layers, self._data.populations, settings.gathered)
-        measured_with = NetworkFingerprint.of_network(
-            self._network
-        )  # the first pass creates the weights of lazy layers
+        # after a pass, which creates the weights of lazy layers
+        measured_with = NetworkFingerprint.of_network(self._network)
         populations = compute_populations_of_layers(layers, estimates, settings.correction, per_slot=settings.per_slot)
         rows = list_possible_inference_rows(layers, estimates, settings.blends)
         by_estimate = _populations_by_estimate(layers, estimates, populations)

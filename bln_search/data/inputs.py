@@ -286,7 +286,8 @@ def _has_other_objects(structure: Any) -> bool:
 def _iter_parts_without_tensors(structure: Any) -> Iterator[Any]:
     if not _has_tensor(structure):
         yield structure
-    for part in (find_parts_of_structure(structure) or {}).values() if _has_tensor(structure) else ():
+        return
+    for part in (find_parts_of_structure(structure) or {}).values():
         yield from _iter_parts_without_tensors(part)
 
 

@@ -13,6 +13,7 @@ from bln_search.api.conditions.rows import RowsOverConditions
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
+from bln_search.core.names import format_count_with_noun
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
@@ -41,8 +42,8 @@ class RecommendationOverConditions:
             row is.
         alternative_cost: Value of `alternative` minus that of `row`; 0 without an alternative.
         as_is: Value of the network before conversion; None where there is none.
-        num_useless: Number of rows that are not considered because they predict no better than the class frequencies in
-            any condition; 0 where all rows are such, and for a single condition.
+        num_no_better_than_prior: Number of rows that are not considered because they predict no better than the class
+            frequencies in any condition; 0 where all rows are such, and for a single condition.
         is_as_is: Whether `row` is the network before conversion.
     """
 
@@ -57,7 +58,7 @@ class RecommendationOverConditions:
     alternative: RankedConfiguration | None
     alternative_cost: float
     as_is: float | None
-    num_useless: int
+    num_no_better_than_prior: int
     is_as_is: bool
 
     @property
@@ -93,8 +94,8 @@ class RecommendationOverConditions:
             )
         elif not self.is_independent:
             facts.append("no row is independent of the mini-batch")
-        if self.num_useless:
-            rows = "1 row predicts" if self.num_useless == 1 else f"{self.num_useless} rows predict"
+        if self.num_no_better_than_prior:
+            rows = format_count_with_noun(self.num_no_better_than_prior, "row predicts", "rows predict")
             facts.append(f"{rows} no better than the class frequencies in any condition, and not recommended")
         return facts
 
@@ -142,8 +143,8 @@ def recommend_over_conditions(rows: RowsOverConditions, over: str) -> Recommenda
         criterion = Criterion(over)
         values = rows.criterion_values(criterion)
         order = [int(position) for position in values.argsort(kind="stable")]
-        useful = [position for position in order if not rows.is_useless[position]]
-        candidates = _candidate_row_indices(rows, useful or order)
+        better = [position for position in order if not rows.is_no_better_than_prior[position]]
+        candidates = _candidate_row_indices(rows, better or order)
         selection = _find_selected_row(rows, criterion, candidates)
         index = candidates[0 if selection is None else selection.row]
     return _build_recommendation(rows, over, index, values, selection)
@@ -198,6 +199,7 @@ def _build_recommendation(
     first = next(iter(tables.values()))
     key = rows.keys[index]
     ranks = values.argsort(kind="stable").argsort(kind="stable") + 1
+    no_better = rows.is_no_better_than_prior
     alternative, alternative_cost = None, 0.0
     if not _is_row_batch_independent(key, per_slot=first.per_slot):
         independent = [
@@ -205,7 +207,7 @@ def _build_recommendation(
             for position, other in enumerate(rows.keys)
             if _is_row_batch_independent(other, per_slot=first.per_slot)
         ]
-        independent = [position for position in independent if not rows.is_useless[position]] or independent
+        independent = [position for position in independent if not no_better[position]] or independent
         if independent:
             best = min(independent, key=lambda position: float(values[position]))
             alternative = _row_with_mean_metrics(rows, over, best, int(ranks[best]))
@@ -224,7 +226,7 @@ def _build_recommendation(
         alternative=alternative,
         alternative_cost=alternative_cost,
         as_is=None if current is None else float(values[current]),
-        num_useless=0 if over in tables or rows.is_useless.all() else int(rows.is_useless.sum()),
+        num_no_better_than_prior=0 if over in tables or no_better.all() else int(no_better.sum()),
         is_as_is=current == index,
     )
 

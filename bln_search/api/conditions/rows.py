@@ -54,11 +54,11 @@ class RowsOverConditions:
         return compute_criterion_values(self.losses, criterion)
 
     @cached_property
-    def is_useless(self) -> NDArray[np.bool_]:
+    def is_no_better_than_prior(self) -> NDArray[np.bool_]:
         """Whether each row has in no condition a lower loss than predicting the class frequencies, (rows,)."""
         priors = [math.inf if table.class_prior is None else table.class_prior.loss for table in self.tables.values()]
-        useless: NDArray[np.bool_] = np.all(self.losses >= np.asarray(priors), axis=1)
-        return useless
+        no_better: NDArray[np.bool_] = np.all(self.losses >= np.asarray(priors), axis=1)
+        return no_better
 
     def get_row(self, condition: str, key: RowKey) -> LeaderboardRow:
         """The row of a condition with this key."""

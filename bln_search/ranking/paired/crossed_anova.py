@@ -11,7 +11,7 @@ rate of false positives there is twenty times the nominal level. A test over the
 all seeds share the same examples: where examples differ, half of its results are false positives
 (tests/ranking/paired/test_false_alarms.py).
 
-From four rows on the variance between seeds is moderated by those of the other pairs (`seed_variances`).
+From four rows and three seeds on the variance between seeds is moderated by other pairs (`seed_variances`).
 
 Accuracies are counts: seeds that differ by the same number of examples have MS_seed = 0 by chance. As the expected mean
 squares satisfy MS_seed ≥ MS_residual, the larger of the two is used for accuracies.
@@ -39,9 +39,9 @@ _RELATIVE, _ABSOLUTE = 1e-5, 1e-6
 """Differences up to which outcomes are equal but for rounding: mini-batches change the order of summation. The absolute
 one is in units of the mean outcome where that is below 1."""
 
-_MIN_MODERATED_ROWS = 4
-"""With fewer rows no pair without a row of another pair is left, from which its variance could be moderated. One seed
-less is needed: two seeds, whose variances have one degree of freedom, do not tell how variances are distributed."""
+_MIN_MODERATED_ROWS, _MIN_MODERATED_SEEDS = 4, 3
+"""With three rows a pair has no pair of other rows, from which its variance could be moderated. Variances of two seeds
+have one degree of freedom, and do not tell how they are distributed."""
 
 _MAX_DIFFERENCES_IN_MEMORY = 2**22
 """Limit on the number of differences in memory."""
@@ -86,11 +86,12 @@ class ContrastVariances:
         """Test means of 0.
 
         Args:
-            pairs: First and second row of each contrast, if these are all pairs of rows: from four rows on their
-                variances between seeds are moderated.
+            pairs: First and second row of each contrast, if these are all pairs of rows: from four rows and three seeds
+                on their variances between seeds are moderated.
             num_rows: Number of rows.
         """
-        if pairs is None or min(num_rows, self.seeds + 1) < _MIN_MODERATED_ROWS or not self.of_seeds.any():
+        is_moderated = num_rows >= _MIN_MODERATED_ROWS and self.seeds >= _MIN_MODERATED_SEEDS and self.of_seeds.any()
+        if pairs is None or not is_moderated:
             parts = [(self.of_seeds, self.seeds - 1)] if self.seeds > 1 else []
             return intervals_and_p_values_of_means(self.mean, [*parts, *self.of_examples])
         moderated = estimate_seed_variances(self.of_seeds, self.seeds - 1, pairs, num_rows)

@@ -157,18 +157,18 @@ def test_rows_no_better_than_the_class_frequencies_are_not_recommended(network):
     rows = at_one.rows_over_conditions
     counts = np.bincount(torch.cat([target for _, target in conditions()["large"]]).numpy())
     prior = stats.entropy(counts)
-    useless = [
+    no_better = [
         min(at_one[name][str(key.configuration)].row.metrics[Split.VALIDATION].loss.mean for name in at_one) >= prior
         for key in rows.keys
     ]
-    assert 0 < sum(useless) < len(useless)
+    assert 0 < sum(no_better) < len(no_better)
     worst = rows.criterion_values(Criterion.WORST)
-    assert useless[int(worst.argmin())]
+    assert no_better[int(worst.argmin())]
     for over in Criterion:
         recommendation = at_one.recommendation_for(over=over)
         key = next(key for key in rows.keys if key.configuration == recommendation.row.configuration)
-        assert not useless[rows.keys.index(key)]
-        assert recommendation.num_useless == sum(useless)
+        assert not no_better[rows.keys.index(key)]
+        assert recommendation.num_no_better_than_prior == sum(no_better)
 
 
 def test_a_condition_recommends_as_its_own_table(ranked):

@@ -136,6 +136,17 @@ def test_a_corrected_p_value_is_never_below_the_p_value(gap):
         assert np.all(found.adjusted >= found.p)
 
 
+@pytest.mark.parametrize("far", [1e4, 1e7])
+def test_a_row_that_varies_far_more_hardly_changes_the_others(far):
+    """As of a network that exploded and is finite still."""
+    means = draw_means(np.random.default_rng(0), 3, np.ones(6))
+    pairs, alone = test_rows(means)
+    beside_pairs, beside = test_rows(np.c_[means, far * draw_means(np.random.default_rng(1), 3, np.ones(1))])
+    kept = beside_pairs[1] < 6
+    assert list(zip(*(rows[kept] for rows in beside_pairs), strict=True)) == list(zip(*pairs, strict=True))
+    np.testing.assert_allclose(beside.half[kept], alone.half, rtol=0.15)
+
+
 def test_two_seeds_are_not_moderated():
     means = draw_means(np.random.default_rng(0), 2, np.ones(6))
     (first, second), found = test_rows(means)
