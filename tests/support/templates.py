@@ -8,6 +8,7 @@ import shutil
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from threading import Lock
 from uuid import uuid4
 
 from sqlalchemy import Engine, create_engine, event
@@ -17,6 +18,8 @@ from bln_search.storage import ledger
 from bln_search.storage.backups import create
 from bln_search.storage.engine import make_engine
 from bln_search.storage.migration import create_or_upgrade_tables
+
+_copying = Lock()
 
 
 @cache
@@ -67,17 +70,24 @@ def do_not_sync(connection, _record):
 
 
 def copy_to(path: Path) -> None:
-    """Put a copy at `path`, completely or not at all; leave a file that is there, and a folder that takes none."""
-    if path.exists():
-        return
+    """Put a copy at `path`, completely or not at all; leave a file with tables, and a folder that takes none.
+
+    An engine for SQLite makes an empty file that is private; the copy takes its permissions.
+    """
     part = path.with_name(f".{uuid4().hex}")
-    try:
-        shutil.copyfile(migrated_file(), part)
-        os.link(part, path)
-    except OSError:
-        pass
-    finally:
-        part.unlink(missing_ok=True)
+    with _copying:
+        try:
+            if not path.exists():
+                shutil.copyfile(migrated_file(), part)
+                os.link(part, path)
+            elif path.is_file() and not path.stat().st_size:
+                shutil.copyfile(migrated_file(), part)
+                shutil.copymode(path, part)
+                part.replace(path)
+        except OSError:
+            pass
+        finally:
+            part.unlink(missing_ok=True)
 
 
 def use_copies(monkeypatch) -> None:
