@@ -122,7 +122,7 @@ def test_per_layer_losses_equal_those_of_the_configured_network(trained, method)
 
 
 @pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
-@pytest.mark.parametrize("code", ["AA--", "AF--", pytest.param("TA--", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("code", ["AF--", *(pytest.param(code, marks=pytest.mark.slow) for code in ("AA--", "TA--"))])
 @pytest.mark.parametrize("method", ["ap2", *(pytest.param(method, marks=pytest.mark.slow) for method in METHODS[:2])])
 def test_exported_programs_give_the_same_outputs(trained, method, code, tmp_path):
     x, _, loader = examples(torch.float32)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import bln_search
+from tests.support.tiers import latin
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of torch's compiler
 X, Y = torch.randn(120, 6, generator=torch.Generator().manual_seed(0)), torch.arange(120) % 3
@@ -53,8 +54,7 @@ def new_compiler():
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize("one_pass", [True, False])
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize(("name", "one_pass"), latin(tuple(COMPILED), [True, False]))
 def test_a_compiled_network_has_the_table_of_the_plain_one(name, one_pass):
     network = make_network()
     expected = losses(bln_search.evaluate_configurations(network, BATCHES, BATCHES, one_pass=one_pass))
@@ -76,8 +76,7 @@ def test_a_compiled_network_is_searched_by_layer(name):
     )
 
 
-@pytest.mark.parametrize("method", ["same", "bln", "bn", "ln"])
-@pytest.mark.parametrize("mode", [True, False])
+@pytest.mark.parametrize(("method", "mode"), latin(["same", "bln", "bn", "ln"], [True, False]))
 def test_a_compiled_network_is_compiled_once_for_all_mini_batches(method, mode):
     network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.LayerNorm(8), nn.Linear(8, 3))
     converted = bln_search.convert(network, method=method)

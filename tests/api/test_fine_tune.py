@@ -14,6 +14,7 @@ from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Split
 from bln_search.core.method import Method
 from bln_search.norms import make_norm
+from tests.support.tiers import latin
 
 M, D, CLASSES, BATCHES, EPSILON = 6, 5, 3, 4, 1e-4
 RATE, EPOCHS = 0.05, 3
@@ -143,9 +144,9 @@ class PlainLoop:
 
 
 @pytest.mark.filterwarnings("ignore:.*depends on the mini-batch")
-@pytest.mark.parametrize("refresh", ["epoch", "never"])
-@pytest.mark.parametrize(("method", "code"), CODES)
-def test_every_step_equals_a_plain_loop_with_constants(method, code, refresh):
+@pytest.mark.parametrize(("case", "refresh"), latin(tuple(CODES), ["epoch", "never"]), ids=str)
+def test_every_step_equals_a_plain_loop_with_constants(case, refresh):
+    method, code = case
     network, data, steps = make_network(method), make_data(), []
     first = [p.detach().clone() for p in network.parameters()]
     tuned, result = bln_search.fine_tune(

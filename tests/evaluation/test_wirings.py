@@ -182,7 +182,7 @@ def result_unless_refused(wiring, reason, run):
         return None
 
 
-@pytest.mark.parametrize(("name", "semantics"), CASES)
+@pytest.mark.parametrize(("name", "semantics"), thinned(CASES, 2))
 def test_every_one_pass_loss_is_that_of_the_oracle(name, semantics):
     case = make_case(name, semantics)
     ranked = result_unless_refused(case.wiring, case.wiring.one_pass, lambda: evaluate(case))
@@ -243,8 +243,7 @@ def draw_digits(space):
 
 
 @pytest.mark.parametrize("code", ["FFFF", "TFFT", "FTTF", "TTTT"])
-@pytest.mark.parametrize("shape", [(4, 3), (4, 2, 3), (4, 3, 2, 2)])
-@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(("shape", "semantics"), latin([(4, 3), (4, 2, 3), (4, 3, 2, 2)], SEMANTICS))
 @pytest.mark.parametrize("method", ["bn", "ln", "bln"])
 @pytest.mark.parametrize(("correction", "per_slot"), [("bessel", False), ("total", True)])
 def test_the_oracle_equals_the_formula_as_loops(method, semantics, shape, code, correction, per_slot):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 
@@ -13,14 +15,11 @@ from bln_search.norms.extra_state import ExtraState
 CONFIGURATION = InferenceConfiguration("TF--")
 
 
-@pytest.mark.parametrize("blend", [None, PopulationWeight(0.1), PopulationWeight(16, is_prior=True)])
-@pytest.mark.parametrize("batch_size", [None, 25])
-@pytest.mark.parametrize("outdated", [False, True])
-@pytest.mark.parametrize("history", [[], [7], [7, 3, 12]])
-@pytest.mark.parametrize("axes", NormalizedAxes)
-def test_the_tensor_restores_the_state(axes, blend, batch_size, outdated, history):
-    state = ExtraState(CONFIGURATION, blend, batch_size, outdated, history, axes)
-    assert ExtraState.from_tensor(state.to_tensor()) == state
+def test_the_tensor_restores_the_state():
+    blends = [None, PopulationWeight(0.1), PopulationWeight(16, is_prior=True)]
+    for values in product(blends, [None, 25], [False, True], [[], [7], [7, 3, 12]], NormalizedAxes):
+        state = ExtraState(CONFIGURATION, *values)
+        assert ExtraState.from_tensor(state.to_tensor()) == state
 
 
 @pytest.mark.parametrize("history", [[], [7], [7, 3, 12]])

@@ -147,7 +147,7 @@ def assert_mark(mark: str, deviation: float) -> None:
     ],
 )
 @given(seed=seeds, delta=factors)
-@settings(max_examples=4)
+@settings(max_examples=2)
 def test_a_layer_has_exactly_the_invariances_of_its_row(cell, seed, delta):
     row, name, mark = cell
     assert_mark(mark, deviation_from_invariance(row.run, name, seed, delta, outdated=row.outdated))
@@ -161,7 +161,7 @@ def test_a_layer_has_exactly_the_invariances_of_its_row(cell, seed, delta):
     seed=seeds,
     delta=factors,
 )
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_bln_has_the_invariances_common_to_both_its_pairs(pairs, semantics, column, outdated, seed, delta):
     marks = BN_PAIRS[pairs[0]][outdated][column] + LN_PAIRS[pairs[1]][outdated][column]
     run = run_norm("bln", code="".join(pairs), semantics=semantics)

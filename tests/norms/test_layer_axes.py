@@ -161,8 +161,7 @@ def test_training_uses_the_statistics_of_all_units(name, method, affine):
     np.testing.assert_allclose(channels_first(layer(x).detach(), axis), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("correction", ["bessel", "total"])
-@pytest.mark.parametrize(("name", "affine"), latin(SHAPES, AFFINE))
+@pytest.mark.parametrize(("name", "affine", "correction"), latin(SHAPES, AFFINE, ["total", "bessel"]))
 @pytest.mark.parametrize(("method", "code"), [(method, code) for method in METHODS for code in CODES[method]])
 def test_every_configuration_equals_a_loop(method, code, name, affine, correction):
     shape, axis = SHAPES[name]
@@ -188,8 +187,7 @@ def test_gradients_equal_finite_differences(name, method, affine):
     assert torch.autograd.gradcheck(call_layer, (random_input(shape).requires_grad_(), layer.weight, layer.bias))
 
 
-@pytest.mark.parametrize("shape", [(5, 4), (5, 3, 4)], ids=["dense", "sequence"])
-@pytest.mark.parametrize("affine", AFFINE)
+@pytest.mark.parametrize(("shape", "affine"), latin([(5, 4), (5, 3, 4)], AFFINE))
 @pytest.mark.parametrize(("method", "code"), [(method, code) for method in METHODS for code in CODES[method]])
 def test_without_image_positions_both_axes_are_equal(method, code, affine, shape):
     layers = [make_norm(method, 4, axes=axes, affine=affine).double() for axes in NormalizedAxes]

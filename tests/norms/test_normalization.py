@@ -67,8 +67,7 @@ def test_training_uses_the_statistics_of_the_mini_batch(method, semantics, shape
     np.testing.assert_allclose(layer(x).detach().numpy(), formula(x.numpy()), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize(("shape", "semantics"), latin(tuple(SHAPES.values()), SEMANTICS))
 @pytest.mark.parametrize("correction", ["bessel", "total"])
 @pytest.mark.parametrize(
     ("method", "code"),

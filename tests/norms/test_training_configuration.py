@@ -15,6 +15,7 @@ from bln_search.core.method import Method
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import use_configured_sources_in_training
 from tests.norms.test_normalization import configure, layer_and_formula, random_input
+from tests.support.tiers import latin
 
 CODES = [(method, str(code)) for method in ("bn", "ln", "bln") for code in all_configurations(Method(method))]
 SHAPES = {"(N, D)": (5, 4), "(N, T, D)": (5, 3, 4), "(N, C, H, W)": (5, 4, 2, 3)}
@@ -28,8 +29,7 @@ def training_layer(method, code, shape, semantics="paper"):
     return layer.train(), formula, population
 
 
-@pytest.mark.parametrize("semantics", ["paper", "reference"])
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+@pytest.mark.parametrize(("shape", "semantics"), latin(tuple(SHAPES.values()), ["paper", "reference"]))
 @pytest.mark.parametrize(("method", "code"), CODES)
 def test_training_output_equals_the_formula_of_the_configuration(method, code, shape, semantics):
     layer, formula, population = training_layer(method, code, shape, semantics)

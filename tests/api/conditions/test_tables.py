@@ -19,6 +19,7 @@ from bln_search.core.enums import Split
 from bln_search.ranking.paired.sum_of_means import ExampleRelation
 from bln_search.ranking.selection.condition_criteria import Criterion
 from tests.api.shifted_data import conditions, make_data, trained
+from tests.support.tiers import latin
 
 SIZES = [4, 20, 60]
 TRAIN = {"source": make_data(200, 1)}
@@ -103,8 +104,7 @@ def test_rows_with_other_outcomes_at_another_size_are_not_merged():
     assert sorted(row.batch_sizes for row in result if row.is_independent) == [(4,), (20,)]
 
 
-@pytest.mark.parametrize("over", [*Criterion, "large"])
-@pytest.mark.parametrize("batch_size", [None, *SIZES])
+@pytest.mark.parametrize(("over", "batch_size"), latin([*Criterion, "large"], [None, *SIZES]))
 def test_a_recommendation_is_a_row_of_its_size_that_can_be_applied(network, ranked, over, batch_size):
     recommendation = ranked.recommendation_for(batch_size=batch_size, over=over)
     row = ranked.recommended_for(batch_size=batch_size, over=over)

@@ -26,6 +26,7 @@ from tests.api.inputs.structured import (
     outcomes,
     split,
 )
+from tests.support.tiers import latin
 
 BATCHES = {
     "dictionary": (keywords, {}, True),
@@ -64,27 +65,24 @@ BATCHES = {
 }
 
 
-@pytest.mark.parametrize("one_pass", [True, False])
-@pytest.mark.parametrize("kind", BATCHES)
+@pytest.mark.parametrize(("kind", "one_pass"), latin(tuple(BATCHES), [True, False]))
 def test_batches_of_any_structure_are_exact(kind, one_pass):
     make, options, use_mask = BATCHES[kind]
     check(Network(), split(make), use_mask, one_pass=one_pass, **options)
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
-        lambda scores: {"logits": scores, "hidden": scores * 2},
-        lambda scores: {"aux": scores * 2, "out": scores},
-        lambda scores: (scores, scores * 2),
-        lambda scores: UserDict(logits=scores),
-        lambda scores: type("Output", (), {"logits": scores})(),
-    ],
-    ids=["logits", "out", "tuple", "mapping", "object"],
-)
-@pytest.mark.parametrize("one_pass", [True, False])
+OUTPUTS = {
+    "logits": lambda scores: {"logits": scores, "hidden": scores * 2},
+    "out": lambda scores: {"aux": scores * 2, "out": scores},
+    "tuple": lambda scores: (scores, scores * 2),
+    "mapping": lambda scores: UserDict(logits=scores),
+    "object": lambda scores: type("Output", (), {"logits": scores})(),
+}
+
+
+@pytest.mark.parametrize(("output", "one_pass"), latin(tuple(OUTPUTS), [True, False]))
 def test_outputs_are_reduced_to_their_tensor(output, one_pass):
-    check(Network(output), split(keywords), use_mask=True, one_pass=one_pass)
+    check(Network(OUTPUTS[output]), split(keywords), use_mask=True, one_pass=one_pass)
 
 
 def test_another_output_is_taken_by_forward():

@@ -14,6 +14,7 @@ from bln_search.api.inputs.score import parse_score
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from tests.api.own_network import make_loader
+from tests.support.tiers import latin
 
 
 def regression_network(outputs=1):
@@ -49,19 +50,22 @@ def plain_losses(ranked, loss, outputs=1, data=None):
     return expected
 
 
-@pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize(
-    ("score", "loss"),
-    [
-        ("mse", lambda a, b: (a - b) ** 2),
-        ("mae", lambda a, b: (a - b).abs()),
-        (nn.MSELoss(reduction="none"), lambda a, b: (a - b) ** 2),
-        (nn.L1Loss(reduction="none"), lambda a, b: (a - b).abs()),
-        (lambda a, b: ((a - b) ** 2).mean(1), lambda a, b: (a - b) ** 2),
-        (lambda a, b: (((a - b) ** 2).mean(1), torch.zeros(len(a))), lambda a, b: (a - b) ** 2),
-    ],
-)
-def test_losses_are_means_over_the_values_of_an_example(score, loss, outputs):
+LOSSES = {
+    "mse": ("mse", lambda a, b: (a - b) ** 2),
+    "mae": ("mae", lambda a, b: (a - b).abs()),
+    "squares of torch": (nn.MSELoss(reduction="none"), lambda a, b: (a - b) ** 2),
+    "absolute values of torch": (nn.L1Loss(reduction="none"), lambda a, b: (a - b).abs()),
+    "a function": (lambda a, b: ((a - b) ** 2).mean(1), lambda a, b: (a - b) ** 2),
+    "a function with correctness": (
+        lambda a, b: (((a - b) ** 2).mean(1), torch.zeros(len(a))),
+        lambda a, b: (a - b) ** 2,
+    ),
+}
+
+
+@pytest.mark.parametrize(("kind", "outputs"), latin(tuple(LOSSES), [1, 3]))
+def test_losses_are_means_over_the_values_of_an_example(kind, outputs):
+    score, loss = LOSSES[kind]
     ranked = evaluate(score, outputs)
     expected = plain_losses(ranked, loss, outputs)
     assert losses_of(ranked) == pytest.approx(expected, rel=1e-5)
@@ -118,8 +122,10 @@ def outcomes_of_pairs():
     return lambda a, b: (((a - b) ** 2)[:, 0], (a - b)[:, 0].abs() < 1)
 
 
-@pytest.mark.parametrize("score", ["mse", "mae", nn.MSELoss(reduction="none"), lambda a, b: (a - b).abs().mean(1)])
-@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize(
+    ("score", "outputs"),
+    [("mse", 1), ("mae", 2), (nn.MSELoss(reduction="none"), 1), (lambda a, b: (a - b).abs().mean(1), 2)],
+)
 def test_texts_of_a_regression_have_neither_accuracy_nor_nats(score, outputs):
     ranked = evaluate(score, outputs)
     layered = bln_search.search_layers(

@@ -19,6 +19,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.scoring import score_examples
+from tests.support.tiers import latin
 
 CLASS_WEIGHTS = torch.tensor([1.0, 5.0, 0.2], dtype=torch.float64)
 
@@ -76,10 +77,11 @@ LOSSES = [
 
 
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides")
-@pytest.mark.parametrize("one_pass", [True, False])
-@pytest.mark.parametrize("reduction", ["mean", "none"])
-@pytest.mark.parametrize(("loss", "arguments", "targets"), LOSSES)
-def test_the_mean_of_a_loss_module_is_that_of_torch(loss, arguments, targets, reduction, one_pass):
+@pytest.mark.parametrize(
+    ("number", "reduction", "one_pass"), latin(tuple(range(len(LOSSES))), ["mean", "none"], [False, True])
+)
+def test_the_mean_of_a_loss_module_is_that_of_torch(number, reduction, one_pass):
+    loss, arguments, targets = LOSSES[number]
     found, expected, _ = table_and_right_mean(
         loss(**arguments, reduction=reduction), targets, loss(**arguments), one_pass=one_pass
     )
@@ -206,8 +208,7 @@ def make_deep_network(seed=0):
 
 
 @pytest.mark.filterwarnings("ignore:mini-batches of several tensors")
-@pytest.mark.parametrize("kind", WEIGHTED)
-@pytest.mark.parametrize("search", ["exact", "coordinate", "one by one"])
+@pytest.mark.parametrize(("kind", "search"), latin(tuple(WEIGHTED), ["exact", "coordinate", "one by one"]))
 def test_a_per_layer_search_has_the_losses_of_torch(kind, search):
     score, targets = WEIGHTED[kind]
     right = RIGHT.get(kind, score)
@@ -373,8 +374,7 @@ LARGE = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("kind", LARGE)
+@pytest.mark.parametrize(("kind", "dtype"), latin(tuple(LARGE), [torch.float16, torch.bfloat16, torch.float32]))
 def test_sums_over_many_elements_hold_in_half_precision(kind, dtype):
     score, outputs, targets = LARGE[kind]
     outputs, targets = outputs.to(dtype), targets.to(dtype) if targets.is_floating_point() else targets

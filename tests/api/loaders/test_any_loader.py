@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import bln_search
 from bln_search.core.errors import DataError
 from tests.api.loaders.any_loader import READ_AGAIN, READ_ONCE, REFUSED, SIZE, SharedStream, cut
+from tests.support.tiers import latin, thinned
 
 torch.manual_seed(0)
 X, Y = torch.randn(120, 6) * 3 + 2, torch.randint(0, 3, (120,))
@@ -52,8 +53,7 @@ def test_population_is_that_of_the_mini_batches(kind):
     assert row_losses(ranked) == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("one_pass", [True, False])
-@pytest.mark.parametrize("kind", ALL)
+@pytest.mark.parametrize(("kind", "one_pass"), latin(tuple(ALL), [True, False]))
 def test_every_example_of_validation_and_test_is_scored_once(kind, one_pass):
     ranked = bln_search.evaluate_configurations(
         NETWORK, TRAIN, ALL[kind](X, Y), test_loader=ALL[kind](X, Y), one_pass=one_pass
@@ -63,7 +63,7 @@ def test_every_example_of_validation_and_test_is_scored_once(kind, one_pass):
         assert ranked.as_is.row.metrics[split].loss.mean == pytest.approx(RIGHT, rel=1e-5)
 
 
-@pytest.mark.parametrize("kind", READ_AGAIN)
+@pytest.mark.parametrize("kind", thinned(READ_AGAIN, 2))
 def test_one_loader_in_all_roles_is_read_for_each_of_them(kind):
     loader = READ_AGAIN[kind](X, Y)
     ranked = bln_search.evaluate_configurations(
@@ -75,14 +75,14 @@ def test_one_loader_in_all_roles_is_read_for_each_of_them(kind):
 
 
 @pytest.mark.filterwarnings("ignore:mini-batches of several tensors")  # dictionaries are evaluated one by one
-@pytest.mark.parametrize("kind", READ_AGAIN)
+@pytest.mark.parametrize("kind", thinned(READ_AGAIN, 2, start=1))
 def test_per_layer_search_reads_one_loader_in_two_roles(kind):
     loader = READ_AGAIN[kind](X, Y)
     layered = bln_search.search_layers(NETWORK, loader, loader)
     assert layered.record.confirmed.losses.shape == (120,)
 
 
-@pytest.mark.parametrize("kind", READ_AGAIN)
+@pytest.mark.parametrize("kind", thinned(READ_AGAIN, 2))
 def test_networks_are_compared_example_by_example(kind):
     """Population rows do not depend on the order, so their losses of the second network are those of torch."""
     networks = [NETWORK, make_network(1)]
