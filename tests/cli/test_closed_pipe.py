@@ -10,7 +10,7 @@ from bln_search.cli.exit_codes import ExitCode
 from tests.end_to_end.commands import command
 
 
-@pytest.mark.parametrize("words", [("--help",), ("settings",), ("settings", "--format", "json")], ids=" ".join)
+@pytest.mark.parametrize("words", [("settings",), pytest.param(("--help",), marks=pytest.mark.slow)], ids=" ".join)
 def test_a_closed_pipe_is_no_error(words):
     process = subprocess.Popen(command(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     process.stdout.close()

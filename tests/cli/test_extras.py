@@ -25,14 +25,14 @@ main()
 @pytest.mark.parametrize(
     ("package", "arguments", "extra"),
     [
-        ("uvicorn", ["serve", "--no-worker"], "web"),
         ("httpx", ["list", "--server", "http://127.0.0.1:9"], "client"),
-        ("psycopg", ["list", "--database", "postgresql+psycopg://127.0.0.1:9/none"], "postgres"),
-        ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "train"),
-        ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
+                ("uvicorn", ["serve", "--no-worker"], "web"),
+                ("psycopg", ["list", "--database", "postgresql+psycopg://127.0.0.1:9/none"], "postgres"),
+                ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "train"),
+                ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
                 ("jinja2", ["report", "none", "--output", "none.html"], "web"),
                 ("plotly", ["report", "none", "--output", "none.html"], "web"),
                 ("torch", ["worker", "--once"], "train"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, text
@@ -11,6 +12,7 @@ from sqlalchemy.engine import make_url
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.contracts.buckets import bucket_server
 
+FOLDER = Path(__file__).parent
 _numbers = itertools.count()
 
 
@@ -24,6 +26,22 @@ def postgres(tmp_path_factory):
         settings = ("fsync", "full_page_writes", "autovacuum")
         execute(url, *(f"ALTER SYSTEM SET {name} = off" for name in settings), "SELECT pg_reload_conf()")
         yield url
+
+
+_KEEP_EVERY = 4
+
+
+def pytest_collection_modifyitems(items):
+    """In the fast tier, every test of a module runs over SQLite and every fourth one over Postgres too."""
+    over_postgres = {}
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if item.path.is_relative_to(FOLDER) and callspec and callspec.params.get("kind") == "postgres":
+            over_postgres.setdefault(item.path, []).append(item)
+    for of_module in over_postgres.values():
+        for number, item in enumerate(of_module):
+            if number % _KEEP_EVERY:
+                item.add_marker(pytest.mark.slow)
 
 
 def execute(server, *statements):

@@ -49,7 +49,7 @@ def run(tmp_path, trial):
 
 
 @pytest.mark.filterwarnings("ignore:ill-conditioned")  # rows of bn that the test leaves out
-@pytest.mark.parametrize("method", ["bn", "ln", "none"])
+@pytest.mark.parametrize("method", ["bn", *(pytest.param(method, marks=pytest.mark.slow) for method in ("ln", "none"))])
 def test_losses_at_another_length_equal_a_plain_loop(tmp_path, method):
     """Rows of bn with deviations of mini-batches of few examples amplify the rounding of single precision."""
     trial = trial_of(method, "longer_sequences: last_time_step, mask_padding: true")

@@ -19,6 +19,7 @@ from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.statistics import select_layer_population
 from bln_search.specs import list_planned_trial_specs, parse_study
+from tests.support.tiers import latin, thinned
 
 STUDY = """
 name: from-weights
@@ -40,9 +41,11 @@ def trial_of(method, model):
     return trial
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize(("method", "number", "code"), [("bn", 9, "AA--"), ("bln", 81, "AAAA"), ("bln", 81, "TAAF")])
-def test_configurations_with_a_are_evaluated_beside_the_others(tmp_path, method, number, code, model):
+@pytest.mark.parametrize(
+    ("case", "model"), latin([("bn", 9, "AA--"), ("bln", 81, "AAAA"), ("bln", 81, "TAAF")], tuple(MODELS)), ids=str
+)
+def test_configurations_with_a_are_evaluated_beside_the_others(tmp_path, case, model):
+    method, number, code = case
     trial = trial_of(method, MODELS[model])
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
     sent = []
@@ -71,14 +74,18 @@ def test_configurations_with_a_are_evaluated_beside_the_others(tmp_path, method,
 
 @pytest.mark.parametrize(
     ("arm", "model", "evaluation"),
-    [
-        ("method: bn, fine_tune: {epochs: 1}", "mlp, widths: [8, 6]", "{}"),
-        ("method: bln, fine_tune: {epochs: 1}", "mlp, widths: [8, 6]", "{}"),
-        ("method: bln", "mlp, widths: [8, 6]", "{per_slot: true}"),
-        ("method: bln, semantics: reference", "resnet8, widths: [4, 4, 4]", "{}"),
-        ("method: bln, axes: layer, affine: unit", "resnet8, widths: [4, 4, 4]", "{}"),
-        ("method: bn, unbiased: true", "resnet8, widths: [4, 4, 4]", "{blends: [0.5], batch_sizes: [25, 7]}"),
-    ],
+    thinned(
+        [
+            ("method: bn, fine_tune: {epochs: 1}", "mlp, widths: [8, 6]", "{}"),
+            ("method: bln, fine_tune: {epochs: 1}", "mlp, widths: [8, 6]", "{}"),
+            ("method: bln", "mlp, widths: [8, 6]", "{per_slot: true}"),
+            ("method: bln, semantics: reference", "resnet8, widths: [4, 4, 4]", "{}"),
+            ("method: bln, axes: layer, affine: unit", "resnet8, widths: [4, 4, 4]", "{}"),
+            ("method: bn, unbiased: true", "resnet8, widths: [4, 4, 4]", "{blends: [0.5], batch_sizes: [25, 7]}"),
+        ],
+        2,
+        start=1,
+    ),
 )
 def test_other_options_are_evaluated_with_a_too(tmp_path, arm, model, evaluation):
     study = STUDY.replace("method: METHOD", arm).replace("MODEL", model) + f"evaluation: {evaluation}\n"

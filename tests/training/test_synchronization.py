@@ -13,6 +13,7 @@ from bln_search.specs import parse_study
 from bln_search.specs.trial import make_representative_trial_specs
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
+from tests.support.tiers import latin
 
 
 class ObservedTraining(TrainingRun):
@@ -57,15 +58,16 @@ TRAININGS = [
 ]
 
 
-@pytest.mark.parametrize("method", ["none", "bn", "ln", "bln", "mbn", "brn"])
-@pytest.mark.parametrize("training", TRAININGS)
+@pytest.mark.parametrize(("method", "training"), latin(["none", "bn", "ln", "bln", "mbn", "brn"], TRAININGS))
 def test_no_step_waits_for_the_device(method, training):
     run = train(make_trial(method, training), ObservedTraining)
     assert run.result.diverged is None
     assert run.launches
 
 
-@pytest.mark.parametrize("method", ["wn", "normprop", "ap2"])
+@pytest.mark.parametrize(
+    "method", [*(pytest.param(method, marks=pytest.mark.slow) for method in ("wn", "normprop")), "ap2"]
+)
 def test_no_step_with_statistics_from_weights_waits_for_the_device(method):
     run = train(make_trial(method, "", "allconv"), ObservedTraining, examples=25)
     assert run.launches

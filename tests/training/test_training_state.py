@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from tests.support.tiers import thinned
 from tests.training.interrupted_runs import (
     assert_equal_runs,
     make_run,
@@ -132,7 +133,7 @@ def uninterrupted():
     return train
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", thinned(RUNS, 3))
 def test_a_run_continues_from_the_middle_of_an_epoch(name, uninterrupted):
     trial, expected = make_trial(RUNS[name]), uninterrupted(name)
     run, trained = resume(trial, EXAMPLES, train_until(trial, EXAMPLES, expected.steps + 2))
@@ -140,7 +141,7 @@ def test_a_run_continues_from_the_middle_of_an_epoch(name, uninterrupted):
     assert trained == [2, 3]
 
 
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", thinned(RUNS, 3, start=1))
 def test_a_run_continues_after_an_epoch(name, uninterrupted):
     trial, expected = make_trial(RUNS[name]), uninterrupted(name)
     run, trained = resume(trial, EXAMPLES, train_to_epoch(trial, EXAMPLES, 2))

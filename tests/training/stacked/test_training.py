@@ -9,6 +9,7 @@ from bln_search.training.loop import EpochToTrain
 from bln_search.training.stacked.network import is_stackable
 from bln_search.training.stacked.training import StackedTraining
 from bln_search.training.training_state import collect_training_state, restore_training_state
+from tests.support.tiers import latin
 from tests.training.stacked.builders import (
     DIFFERENCES,
     METHODS,
@@ -35,8 +36,7 @@ def compare(images, arm, options, **common):
         assert actual.num_fused_epochs == 3
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("method", "model"), latin(METHODS, tuple(MODELS)))
 def test_runs_trained_together_equal_runs_trained_alone(images, model, method):
     """With different seeds, first weights, learning rates, weight decays, ε and schedules."""
     compare(images, ArmSpec(method=method), DIFFERENCES, model=model)
