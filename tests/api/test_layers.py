@@ -53,7 +53,8 @@ def test_result_prints_as_a_table_with_its_validation():
 
 
 @pytest.mark.parametrize(
-    "search", ["beam", "coordinate", pytest.param("tpe", marks=pytest.mark.slow), "racing", "random"]
+    "search",
+    ["beam", "racing", *(pytest.param(name, marks=pytest.mark.slow) for name in ("coordinate", "tpe", "random"))],
 )
 def test_searches_find_the_optimum_of_a_small_space(search):
     exact = bln_search.search_layers(network(), loader(60, 0), loader(60, 1))

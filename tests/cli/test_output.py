@@ -105,15 +105,12 @@ def test_a_sentence_is_wrapped_where_the_output_has_a_width(columns):
     assert all(len(line) <= 60 for line in lines) == bool(columns)
 
 
-def test_a_path_wider_than_the_terminal_stays_whole():
-    code = "from bln_search.cli.output import print_line; print_line('written to ' + '/folder' * 20)"
-    environment = {**os.environ, "COLUMNS": "60"}
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert "/folder" * 20 in process.stdout
-
-
-def test_a_number_stays_with_its_unit():
-    code = "from bln_search.cli.output import print_line; print_line('about 1.7 MB (12 %) ' * 20)"
+def test_a_path_wider_than_the_terminal_and_a_number_with_its_unit_stay_whole():
+    code = (
+        "from bln_search.cli.output import print_line; "
+        "print_line('written to ' + '/folder' * 20); print_line('about 1.7 MB (12 %) ' * 20)"
+    )
     environment = {**os.environ, "COLUMNS": "50"}
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert "/folder" * 20 in process.stdout
     assert (process.stdout.count("1.7 MB"), process.stdout.count("12 %")) == (20, 20)

@@ -51,8 +51,7 @@ def test_bn_and_ln_losses_equal_plain_passes(name, method):
     assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
 
 
-@pytest.mark.parametrize("affine", ["channel", "unit"])
-@pytest.mark.parametrize(("name", "method"), latin(NETWORKS, ["ln", "bln"]))
+@pytest.mark.parametrize(("name", "method", "affine"), latin(NETWORKS, ["ln", "bln"], ["channel", "unit"]))
 def test_statistics_over_the_whole_layer_equal_plain_passes(name, method, affine):
     network = build_network(name, method, axes="layer", affine=affine)
     rows = row_specs(network)

@@ -110,7 +110,7 @@ def test_other_methods_have_no_such_option(method):
 
 
 @pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
-@pytest.mark.parametrize("code", ["FF--", "TF--"])
+@pytest.mark.parametrize("code", ["FF--", pytest.param("TF--", marks=pytest.mark.slow)])
 def test_an_export_has_its_outputs_at_every_size(code, tmp_path):
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(4, 3), bln_search.BN(3, unbiased=True), nn.Tanh(), nn.Linear(3, 2))

@@ -14,6 +14,7 @@ from bln_search.specs import parse_study
 from bln_search.specs.sections.search import Objective, Sampler
 from bln_search.storage.pagination import PageRequest
 from bln_search.worker import run_study
+from tests.support.tiers import thinned
 from tests.support.watchers import RecordingWatcher
 from tests.worker.objective_executor import Killed, ObjectiveExecutor
 
@@ -68,7 +69,7 @@ def check_complete(ledger, study_id, points=5):
         assert best.spec.arm in {trial.spec.arm for trial in final}
 
 
-@pytest.mark.parametrize("sampler", Sampler)
+@pytest.mark.parametrize("sampler", thinned(Sampler, 2))
 def test_every_sampler_is_followed_by_the_training_of_its_best_points(ledger, sampler):
     study_id = ledger.studies.store_study_once(study(sampler))
     assert ledger.studies.get(study_id).planned == 16
@@ -83,7 +84,7 @@ def test_every_sampler_is_followed_by_the_training_of_its_best_points(ledger, sa
     assert len(ledger.trials.list_finished_full_trials(study_id)) == 6
 
 
-@pytest.mark.parametrize("sampler", ["brent", "tpe", "grid"])
+@pytest.mark.parametrize("sampler", thinned(["brent", "tpe", "grid"], 3))
 def test_kill_after_every_message_loses_nothing_and_trains_nothing_twice(ledger, sampler):
     study_id = ledger.studies.store_study_once(study(sampler))
     state, ended = None, Counter()

@@ -13,6 +13,7 @@ from bln_search.execution.messages import TaskFailed
 from bln_search.search.brent import WORST
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
+from tests.support.tiers import thinned
 from tests.support.watchers import RecordingWatcher
 from tests.worker.objective_executor import Killed, ObjectiveExecutor
 
@@ -70,7 +71,7 @@ def test_points_of_each_arm_are_those_of_scipy(ledger, objectives):
         assert stored_points(ledger, study_id, arm) == pytest.approx(scipy_points(arm), rel=1e-12)
 
 
-@pytest.mark.parametrize("messages", [0, 1, 2, 5, 8, 13, 21])
+@pytest.mark.parametrize("messages", thinned([0, 1, 2, 5, 8, 13, 21], 3))
 def test_killed_search_resumes_with_the_same_points(ledger, messages):
     study_id = ledger.studies.store_study_once(study())
     for seed in range(200):

@@ -99,7 +99,7 @@ def assert_equal_populations(populations, originals):
                     assert value is None or (torch.equal(value, expected) and value.dtype == expected.dtype)
 
 
-@pytest.mark.parametrize("kind", range(len(KINDS)))
+@pytest.mark.parametrize("kind", [0, 2, 6, 7, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 4, 5))])
 def test_a_loaded_table_equals_the_saved_one(kind, tmp_path):
     saved = KINDS[kind]()
     path = saved.save(tmp_path / "folder" / "ranked")

@@ -25,9 +25,9 @@ from tests.support.tiers import latin
 
 
 @pytest.mark.parametrize(("name", "semantics"), latin(["lenet", "mlp", "residual"], ["paper", "reference"]))
-def test_200_random_configurations_equal_plain_passes(name, semantics):
+def test_100_random_configurations_equal_plain_passes(name, semantics):
     tree = make_evaluator(name, n=14, semantics=semantics)
-    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 200))
+    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 100))
 
 
 @pytest.mark.parametrize(("name", "method"), latin(sorted(NETWORKS), ["bln", "bn", "ln"]))

@@ -18,6 +18,7 @@ from bln_search.models import LeNet
 from bln_search.norms import BLN, BN, LN
 from bln_search.norms.row_batching.compiled.availability import use_torch_instead_of_kernels
 from tests.evaluation.builders import frozen_populations
+from tests.support.tiers import latin
 
 pytestmark = pytest.mark.xdist_group("kernels")
 
@@ -76,12 +77,12 @@ def assert_kernel_equals_torch(evaluator):
     assert losses.argmin() == expected_losses.argmin()
 
 
-@pytest.mark.parametrize("semantics", ["paper", "reference"])
-@pytest.mark.parametrize(
-    ("size", "units", "classes"),
-    [(10, (9, 7), 5), (16, (3, 20), 2), (32, (5, 6), 10), (40, (4, 33), 11), (9, (2, 1), 16), (33, (5, 6), 17)],
-)
-def test_scores_of_all_configurations_equal_those_of_torch(calls, semantics, size, units, classes):
+SHAPES = [(10, (9, 7), 5), (16, (3, 20), 2), (32, (5, 6), 10), (40, (4, 33), 11), (9, (2, 1), 16), (33, (5, 6), 17)]
+
+
+@pytest.mark.parametrize(("shape", "semantics"), latin(SHAPES, ["paper", "reference"]), ids=str)
+def test_scores_of_all_configurations_equal_those_of_torch(calls, shape, semantics):
+    size, units, classes = shape
     network = make_network(units, classes, semantics=semantics, batch_size=size)
     assert_kernel_equals_torch(make_evaluator(network, size, classes=classes))
     assert calls

@@ -16,10 +16,12 @@ from tests.evaluation.tree.library_networks import (
     draw_sequences,
     frozen_populations,
 )
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 
-@pytest.mark.parametrize(("name", "variant"), latin(LIBRARY_NETWORKS, [("bln", 2**28), ("ln", 0), ("bn", 3_000)]))
+@pytest.mark.parametrize(
+    ("name", "variant"), thinned(latin(LIBRARY_NETWORKS, [("bln", 2**28), ("ln", 0), ("bn", 3_000)]), 2)
+)
 @pytest.mark.parametrize("max_compared", [64, pytest.param(None, marks=pytest.mark.slow)])
 def test_all_configurations_equal_plain_passes(name, variant, max_compared):
     """At most `max_compared` configurations are compared with plain passes; all are enumerated."""

@@ -22,6 +22,7 @@ from tests.evaluation.tree.library_networks import (
     draw_sequences,
     frozen_populations,
 )
+from tests.support.tiers import latin
 
 
 class Looping(Block):
@@ -77,8 +78,7 @@ def select_evaluator(network, n=10):
     )
 
 
-@pytest.mark.parametrize("method", ["bln", "bn", "ln"])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "method"), latin(tuple(NETWORKS), ["bln", "bn", "ln"]))
 def test_every_configuration_equals_plain_passes(name, method):
     network = build_network(NETWORKS[name], method)
     with pytest.warns(UserWarning, match="one by one"):

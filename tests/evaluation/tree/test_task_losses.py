@@ -31,7 +31,7 @@ def make_evaluator(request):
     return make
 
 
-@pytest.mark.parametrize("memory_limit", [TINY_LIMIT, 10**8])
+@pytest.mark.parametrize("memory_limit", [TINY_LIMIT, pytest.param(10**8, marks=pytest.mark.slow)])
 def test_losses_equal_plain_passes(make_evaluator, memory_limit):
     evaluator = make_evaluator(memory_limit=memory_limit)
     evaluator.check_against_plain_passes()

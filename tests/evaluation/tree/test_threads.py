@@ -12,7 +12,7 @@ from bln_search.norms.row_batching.parallel import count_independent_threads
 from tests.evaluation.tree.builders import TINY_LIMIT, make_evaluator
 
 
-@pytest.fixture(params=[2, 3])
+@pytest.fixture(params=[2, pytest.param(3, marks=pytest.mark.slow)])
 def threads(request):
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)

@@ -149,7 +149,7 @@ def test_masks_need_tokens_and_norms_inside_cells_alone(options, vocabulary):
         build_model("lstm", shape, 3, LN, seed=0, options={**OPTIONS, **options}, vocabulary=vocabulary)
 
 
-@pytest.mark.parametrize("method", ["ln", "bn"])
+@pytest.mark.parametrize("method", ["bn", pytest.param("ln", marks=pytest.mark.slow)])
 def test_an_exported_program_skips_padding_under_population_values(method):
     network = build_model("rnn", (3,), 3, partial(make_norm, method), seed=0, options=OPTIONS, vocabulary=9).eval()
     tokens = torch.randint(1, 9, (12, 3), generator=torch.Generator().manual_seed(0))
