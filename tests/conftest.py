@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[1]
 settings.register_profile("fast", max_examples=25, deadline=None)
 settings.load_profile("fast")
 
+torch.set_num_threads(1)  # also while tests are collected, and for fixtures of modules, which precede those of tests
+
 _numbers = count()
 
 
@@ -91,10 +93,8 @@ def commands_built_once():
 @pytest.fixture(autouse=True)
 def one_thread():
     """Every test computes with one thread, so that parallel test processes do not fight over cores."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
     yield
-    torch.set_num_threads(before)
+    torch.set_num_threads(1)
 
 
 @contextmanager
