@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.per_layer import PerLayerResult
@@ -12,7 +11,7 @@ from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.study_effects import SwitchEffectsOfSetting, VarianceShares
 
-ANALYSIS_FORMAT = 6
+ANALYSIS_FORMAT = 7
 """Version of the stored form; an analysis of another version is computed again."""
 
 
@@ -52,7 +51,9 @@ class Analysis(StoredAnalysisModel):
         comparison: None where rows cannot be compared, see `reason`.
         selection: Performance of the first row on the other split.
         recommendation: None where rows cannot be compared.
-        no_better_than_class_prior: Arms without a row better than the class-prior baseline; None where there are none
+        class_prior: Loss and accuracy of predicting the class frequencies; None where they are unknown.
+        class_prior: ClassPriorBaseline | None = None
+    no_better_than_class_prior: Arms without a row better than the class-prior baseline; None where there are none
             or the baseline is unknown.
         effects: Factorial effects for the arms and points of the compared rows, on every split and metric.
         shares: Variance shares for the same.
@@ -67,7 +68,8 @@ class Analysis(StoredAnalysisModel):
     comparison: Comparison | None = None
     selection: SelectedRowPerformance | None = None
     recommendation: Recommendation | None = None
-    no_better_than_class_prior: ArmsNoBetterThanPrior | None = Field(default=None, validation_alias="doubt")
+    class_prior: ClassPriorBaseline | None = None
+    no_better_than_class_prior: ArmsNoBetterThanPrior | None = None
     effects: tuple[SwitchEffectsOfSetting, ...] = ()
     shares: tuple[VarianceShares, ...] = ()
     latencies: tuple[MeasuredLatency, ...] = ()

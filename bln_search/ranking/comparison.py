@@ -2,38 +2,76 @@
 
 from __future__ import annotations
 
-from pydantic import Field
+from enum import StrEnum
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import StoredAnalysisModel
-from bln_search.ranking.statistics.intervals import ALPHA
 
-MAX_COMPARED_ROWS = 40
-"""Number of rows, from the best one down, that are compared with one another."""
-
+MAX_COMPARED_ROWS = 1_000
+"""Number of rows, from the best one down, that are compared."""
 
 POWER = 0.8
-"""Probability of a significant difference for which the required number of seeds is computed."""
+"""Share of studies of the required size that are decided."""
 
 MAX_REQUIRED_SEEDS = 100
 """Largest required number of seeds that is named."""
 
 
-class RequiredSeeds(StoredAnalysisModel):
-    """Number of seeds with which the first two rows would differ significantly, if the observed difference is true.
+class Question(StrEnum):
+    """What an answer extends to.
+
+    Members:
+        THESE_NETWORKS: Which row the networks at hand should use: on other examples.
+        NEW_TRAININGS: Which row networks that are trained anew should use: other seeds and other examples.
+    """
+
+    THESE_NETWORKS = "these networks"
+    NEW_TRAININGS = "new trainings"
+
+
+class Verdict(StrEnum):
+    """What is known about the choice of a row (95 %).
+
+    Members:
+        BETTER: The recommended row is significantly better than every other row.
+        PRACTICALLY_EQUAL: No row is better than the recommended one by more than the margin.
+        CANNOT_TELL: Neither is certain.
+    """
+
+    BETTER = "better"
+    PRACTICALLY_EQUAL = "practically equal"
+    CANNOT_TELL = "cannot tell"
+
+
+class RowVerdict(StrEnum):
+    """What is known about a row beside the row of lowest mean loss (95 %, corrected).
+
+    Members:
+        BEST: It is the row of lowest mean loss.
+        PRACTICALLY_EQUAL: Its loss is above that of the best row by less than the margin.
+        WORSE: The best row is significantly better.
+        CANNOT_TELL: Neither is certain.
+    """
+
+    BEST = "best"
+    PRACTICALLY_EQUAL = "practically equal"
+    WORSE = "worse"
+    CANNOT_TELL = "cannot tell"
+
+
+class RequiredData(StoredAnalysisModel):
+    """About how much data would decide, if the observed means and variances are the true ones.
 
     Attributes:
-        seeds: Number of seeds; None for more than `MAX_REQUIRED_SEEDS`.
-        level: Two-sided level of the test: 5 % over the number of pairs that do not differ significantly.
-        power: Probability of a significant difference.
+        seeds: Number of seeds; None for one seed, for more than `MAX_REQUIRED_SEEDS`, and where no number suffices.
+        examples: Number of examples; None where no number suffices, or only a thousand times as many as there are.
         limited_by_examples: No number of seeds suffices on so few examples.
     """
 
     seeds: int | None
-    level: float
-    power: float = POWER
+    examples: int | None
     limited_by_examples: bool = False
 
 
@@ -60,35 +98,6 @@ class MeanDifference(StoredAnalysisModel):
         return self.model_copy(update={"mean": -self.mean, "low": -self.high, "high": -self.low})
 
 
-class ComparedPair(StoredAnalysisModel):
-    """Comparison of two rows.
-
-    Attributes:
-        first: Index of the row with the lower mean loss.
-        second: Index of the other row.
-        loss: Difference of mean losses (nats) over seeds and examples.
-        accuracy: Difference of mean accuracies (fraction) over seeds and examples; None for a score without
-            correctness.
-        mcnemar: p values of McNemar's test by seed, after Holm's correction over the pairs of that seed; empty for a
-            score without correctness.
-        wilcoxon: The same of the Wilcoxon signed-rank test.
-        permutation: The same of the paired permutation test.
-    """
-
-    first: int
-    second: int
-    loss: MeanDifference
-    accuracy: MeanDifference | None
-    mcnemar: tuple[float, ...]
-    wilcoxon: tuple[float, ...]
-    permutation: tuple[float, ...]
-
-    @property
-    def is_significant(self) -> bool:
-        """Whether mean losses differ significantly (5 %, corrected)."""
-        return self.loss.adjusted < ALPHA
-
-
 class ComparedRow(StoredAnalysisModel):
     """A row with its position in a comparison.
 
@@ -100,13 +109,11 @@ class ComparedRow(StoredAnalysisModel):
         batch_size: Inference mini-batch size.
         loss: Mean loss over seeds and examples, nats.
         accuracy: Mean accuracy over seeds and examples, fraction; None for a score without correctness.
-        letters: Compact letter display: rows that share a letter do not differ significantly. None where there are too
-            many groups.
-        in_top_group: Whether neither this row nor any row above it differs significantly from the best row.
-        lowest_rank: Lower end of the simultaneous 95 % confidence interval of the rank.
-        highest_rank: Upper end of that interval.
-        mean_rank: Mean rank over seeds; None for fewer than two seeds or three rows.
-        first_share: Share of bootstrap draws of seeds and examples in which the row has the lowest mean loss.
+        verdict: What is known about the row beside the best one.
+        above_best: Its mean loss minus that of the best row, nats; 0 for the best row and rows equal to it.
+        accuracy_above_best: The same of accuracies, fraction; None for a score without correctness.
+        variance: Variance of the mean of `above_best`, squared nats.
+        first_share: Probability that the row has the lowest mean loss, from draws with the fitted variances.
     """
 
     arm: str
@@ -116,11 +123,10 @@ class ComparedRow(StoredAnalysisModel):
     batch_size: int
     loss: float
     accuracy: float | None
-    letters: str | None
-    in_top_group: bool = Field(validation_alias="shares_first")
-    lowest_rank: int
-    highest_rank: int
-    mean_rank: float | None
+    verdict: RowVerdict
+    above_best: MeanDifference
+    accuracy_above_best: MeanDifference | None
+    variance: float
     first_share: float
 
     @property
@@ -129,87 +135,54 @@ class ComparedRow(StoredAnalysisModel):
         configuration = InferenceConfiguration(self.configuration)
         return RowKey(self.arm, self.point, configuration, self.estimate, self.batch_size)
 
-
-class FriedmanTestSummary(StoredAnalysisModel):
-    """Friedman's test of equal ranks, with seeds as blocks and examples fixed.
-
-    Attributes:
-        statistic: Chi-squared statistic.
-        p: p value.
-        critical_difference: Difference of mean ranks beyond which rows differ significantly (Nemenyi, 5 %).
-    """
-
-    statistic: float
-    p: float
-    critical_difference: float
-
-
-class CurrentRowComparison(StoredAnalysisModel):
-    """The row of the current configuration of the networks at hand, compared with every row on other examples.
-
-    The question is which row these networks should use. Unlike the order of rows for networks that are trained anew, it
-    does not depend on the variation between seeds.
-
-    Attributes:
-        row: Index of the row.
-        gains: Mean loss of this row minus that of each row, in the order of the rows, corrected for all of them.
-    """
-
-    row: int
-    gains: tuple[MeanDifference, ...]
-
     @property
-    def better_rows(self) -> frozenset[int]:
-        """Indices of the rows that are significantly better (5 %)."""
-        return frozenset(index for index, gain in enumerate(self.gains) if gain.mean > 0 and gain.adjusted < ALPHA)
+    def is_worse(self) -> bool:
+        """Whether the best row is significantly better."""
+        return self.verdict is RowVerdict.WORSE
 
 
 class Comparison(StoredAnalysisModel):
-    """Rows of one leaderboard compared with one another on one split, by increasing mean loss.
+    """Rows of one leaderboard compared with the best of them on one split, by increasing mean loss.
 
     Attributes:
         split: Split on which rows are compared.
+        question: What the answer extends to.
         seeds: Number of seeds.
         examples: Number of examples.
-        current: Comparison with the row of the current configuration; None where there is none.
         sampled_from: Number of examples of the split, from which those were drawn at random; None where they are all.
         not_compared: Number of ranked rows that are not part of the comparison.
+        margin: Difference of mean losses (nats) up to which rows are practically equal.
+        level: Significance level: 5 %, or the part of it that this look at the data may spend.
         rows: Compared rows.
-        pairs: All pairs of compared rows.
-        friedman: None for fewer than two seeds or three rows.
+        current: Index of the row of the current configuration; None where there is none.
+        is_best_settled: Whether no row is better than the best one by more than the margin (95 %).
         optimism: Selection bias of the best row: expected amount (nats) by which its mean loss is too low because it
             was selected for a low mean loss.
-        draws: Number of bootstrap draws.
-        flips: Number of random sign flips of the permutation test.
-        required_seeds: Number of seeds that would separate the first two rows; None for one seed, equal rows, and rows
-            that differ significantly.
+        draws: Number of draws of the noise.
+        required: About how much data would decide; None where `is_best_settled`.
     """
 
     split: Split
+    question: Question
     seeds: int
     examples: int
-    not_compared: int = Field(validation_alias="left_out")
+    sampled_from: int | None
+    not_compared: int
+    margin: float
+    level: float
     rows: tuple[ComparedRow, ...]
-    pairs: tuple[ComparedPair, ...]
-    friedman: FriedmanTestSummary | None
+    current: int | None
+    is_best_settled: bool
     optimism: float
     draws: int
-    flips: int
-    required_seeds: RequiredSeeds | None = None
-    current: CurrentRowComparison | None = None
-    sampled_from: int | None = None
+    required: RequiredData | None
 
     @property
-    def top_group(self) -> tuple[ComparedRow, ...]:
-        """The best row and the rows below it, up to the first that differs significantly from it."""
-        return tuple(row for row in self.rows if row.in_top_group)
+    def rows_not_worse(self) -> tuple[ComparedRow, ...]:
+        """The rows that may be the best one, or are practically equal to it."""
+        return tuple(row for row in self.rows if not row.is_worse)
 
     @property
-    def num_inconclusive_rows_below_top_group(self) -> int:
-        """Number of rows below the top group whose large variance prevents a significant difference to the best row."""
-        size = len(self.top_group)
-        return sum(pair.first == 0 and not pair.is_significant and pair.second >= size for pair in self.pairs)
-
-    def find_pair(self, first: int, second: int) -> ComparedPair | None:
-        """The comparison of two rows by index, the one of lower mean loss first; None where they were not compared."""
-        return next((pair for pair in self.pairs if (pair.first, pair.second) == (first, second)), None)
+    def open_rows(self) -> tuple[ComparedRow, ...]:
+        """The rows about which nothing is known."""
+        return tuple(row for row in self.rows if row.verdict is RowVerdict.CANNOT_TELL)

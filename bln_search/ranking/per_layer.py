@@ -39,7 +39,7 @@ class LayerChoiceOptions(StoredAnalysisModel):
     name: str
     layers: tuple[str, ...]
     options: tuple[str, ...]
-    excluded: dict[str, str] = Field(default_factory=dict, validation_alias="left_out")
+    excluded: dict[str, str] = Field(default_factory=dict)
 
 
 class PerLayerRow(StoredAnalysisModel):
@@ -215,7 +215,7 @@ class PerLayerResult(StoredAnalysisModel):
     effects: tuple[LayerSwitchEffect, ...]
     marginal: bool
     difference: HeldOutDifferenceToUniform | None
-    pending_seeds: tuple[int, ...] = Field(default=(), validation_alias="unfinished")
+    pending_seeds: tuple[int, ...] = ()
     uncounted: int = 0
 
     @property

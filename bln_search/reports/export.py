@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,7 @@ from bln_search.core.method import Statistic
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.comparison import RowVerdict
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.reports.condition_fields import (
     CONDITIONS,
@@ -56,9 +56,7 @@ COLUMNS = (
 COMPARISON_COLUMNS = (
     "setting",
     "recommended",
-    "group",
-    "rank_low",
-    "rank_high",
+    "verdict",
     "loss_above_best",
     "loss_above_best_low",
     "loss_above_best_high",
@@ -79,45 +77,22 @@ class ComparisonFieldsByRow:
         comparison = None if analysis is None else analysis.comparison
         recommendation = None if analysis is None else analysis.recommendation
         self._recommended = None if recommendation is None else recommendation.key
-        self._differences_by_row = {} if comparison is None else _differences_to_best_by_row(comparison)
         self._rows = {} if comparison is None else {row.key: row for row in comparison.rows}
 
     def comparison_fields_of_row(self, row: LeaderboardRow) -> dict[str, Any]:
         """The values of COMPARISON_COLUMNS."""
-        compared, difference = self._rows.get(row.key), self._differences_by_row.get(row.key)
-        loss_above_best = None if compared is None else 0.0 if difference is None else difference.mean
+        compared = self._rows.get(row.key)
+        difference = None if compared is None or compared.verdict is RowVerdict.BEST else compared.above_best
         return {
             "setting": evaluation_setting_id_of_row(row.key),
             "recommended": None if self._recommended is None else row.key == self._recommended,
-            "group": None if compared is None else compared.letters,
-            "rank_low": None if compared is None else compared.lowest_rank,
-            "rank_high": None if compared is None else compared.highest_rank,
-            "loss_above_best": loss_above_best,
+            "verdict": None if compared is None else compared.verdict,
+            "loss_above_best": None if compared is None else compared.above_best.mean,
             "loss_above_best_low": None if difference is None else difference.low,
             "loss_above_best_high": None if difference is None else difference.high,
-            "p_value": None if difference is None else difference.p_value,
+            "p_value": None if difference is None else difference.adjusted,
             "p_best": None if compared is None else compared.first_share,
         }
-
-
-@dataclass(frozen=True)
-class _DifferenceToBest:
-    """Mean loss of a row above that of the best one, with the 95 % interval of the pair and its corrected p-value."""
-
-    mean: float
-    low: float
-    high: float
-    p_value: float
-
-
-def _differences_to_best_by_row(comparison: Comparison) -> dict[RowKey, _DifferenceToBest]:
-    return {
-        comparison.rows[pair.second].key: _DifferenceToBest(
-            -pair.loss.mean, -pair.loss.high, -pair.loss.low, pair.loss.adjusted
-        )
-        for pair in comparison.pairs
-        if pair.first == 0
-    }
 
 
 def evaluation_setting_id_of_row(key: RowKey) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import ComparedPair, ComparedRow
+from bln_search.ranking.comparison import ComparedRow, RowVerdict
 from bln_search.ranking.metrics import MeanStd
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval_from_deviation
 from bln_search.reports.leaderboard_columns import display_factor_and_decimals
@@ -112,18 +112,13 @@ def confidence_interval_over_seeds(value: MeanStd | None, seeds: int) -> Confide
     return None if value is None else t_interval_from_deviation(value.mean, value.deviation, seeds)
 
 
-def format_difference_and_p_value(pair: ComparedPair | None) -> tuple[str, str]:
-    """Loss of the second row minus that of the first with its confidence interval, and p; dashes for no pair."""
-    if pair is None:
+def format_difference_and_p_value(row: ComparedRow) -> tuple[str, str]:
+    """Loss of a row minus that of the best one with its confidence interval, and p; dashes for the best row."""
+    if row.verdict is RowVerdict.BEST:
         return "–", "–"
-    loss = pair.loss
-    interval = f"[{format_signed(-loss.high)}, {format_signed(-loss.low)}]"
-    return f"{format_signed(-loss.mean)} {interval}", f"{loss.adjusted:.2g}"
-
-
-def format_group_letters(row: ComparedRow) -> str:
-    """Letters of the compact letter display; with too many groups for letters, `=` for rows of the top group."""
-    return row.letters or ("=" if row.in_top_group else "")
+    above = row.above_best
+    interval = f"[{format_signed(above.low)}, {format_signed(above.high)}]"
+    return f"{format_signed(above.mean)} {interval}", f"{above.adjusted:.2g}"
 
 
 def compared_rows_by_key(analysis: Analysis | None) -> dict[RowKey, ComparedRow]:

@@ -13,7 +13,7 @@ from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import ComparisonFieldsByRow, flat_table_column_names, flat_table_row
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 
-_INTEGER_COLUMNS = ("rank", "batch_size", "seeds", "rank_low", "rank_high")
+_INTEGER_COLUMNS = ("rank", "batch_size", "seeds")
 _FLOAT_COLUMNS = ("loss_above_best", "loss_above_best_low", "loss_above_best_high", "p_value", "p_best")
 _FLOAT_SUFFIXES = ("_mean", "_deviation", "_gap_low", "_gap_high")
 

@@ -19,7 +19,7 @@ from bln_search.reports.leaderboard_columns import (
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 
 _LATEX_NOTES = (r"needs \usepackage{booktabs}", "mean ± standard deviation over seeds")
-_GROUP_NOTE = "Rows that share a letter of their group are not significantly different (5 %, corrected)."
+_VERDICT_NOTE = "Verdict: each row beside the best one (95 %, corrected for all rows)."
 _LATEX_ESCAPES = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -48,20 +48,20 @@ def leaderboard_latex(
     Args:
         board: The leaderboard.
         comment: Comment above the tabular.
-        analysis: Of the study: gives the groups and the recommended row, which has an asterisk at its rank.
+        analysis: Of the study: gives the verdicts and the recommended row, which has an asterisk at its rank.
         sizes: Mini-batch sizes of the rows that stand for several.
     """
     identity = list_optional_headings_and_attributes(board.rows)
     metrics = list_metric_columns(board)
     marks = _RowAnnotations(analysis, sizes or {})
-    groups = marks.group_letters_of_rows(board)
-    columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(metrics) + "l" * bool(groups)
+    verdicts = marks.verdicts_of_rows(board)
+    columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(metrics) + "l" * bool(verdicts)
     switches = " & ".join(f"$\\mathrm{{{name.split('_')[0]}}}_{name.split('_')[1]}$" for name in Statistic)
     header = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
     header += [
         _escape_latex(column.capitalized_name) + (r" (\%)" if column.metric == "accuracy" else "") for column in metrics
     ]
-    header += ["Group"] * bool(groups)
+    header += ["Verdict"] * bool(verdicts)
     lines = [f"\\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
     for position, row in enumerate(board.rows):
         cells = [str(row.rank) + "$^{*}$" * marks.is_recommended(row) if row.rank else "--"]
@@ -69,7 +69,7 @@ def leaderboard_latex(
         cells += [row.configuration.source_of(statistic).value for statistic in Statistic]
         cells += [row.estimate or "--", marks.batch_sizes_cell(row)]
         cells += [_format_metric_cell(row, column, " $\\pm$ ", "--") for column in metrics]
-        cells += [groups[position]] if groups else []
+        cells += [verdicts[position]] if verdicts else []
         lines.append(" & ".join(cells) + r" \\")
     notes = [f"% {_replace_unprintable_by_spaces(comment)}"] if comment else []
     notes += [f"% {line}" for line in (find_test_ranking_warning(board), *_LATEX_NOTES) if line]
@@ -81,10 +81,10 @@ def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, s
     """A table in GitHub Flavored Markdown; for `analysis` and `sizes` see `leaderboard_latex`."""
     identity = list_optional_headings_and_attributes(board.rows)
     marks = _RowAnnotations(analysis, sizes or {})
-    groups = marks.group_letters_of_rows(board)
+    verdicts = marks.verdicts_of_rows(board)
     header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
     metrics = list_metric_columns(board)
-    header += [*(column.heading for column in metrics), *(["group"] * bool(groups))]
+    header += [*(column.heading for column in metrics), *(["verdict"] * bool(verdicts))]
     lines = [_markdown_table_line(header), _markdown_table_line(["---"] * len(header))]
     for position, row in enumerate(board.rows):
         cells = [str(row.rank) + r"\*" * marks.is_recommended(row) if row.rank else "–"]
@@ -94,7 +94,7 @@ def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, s
         cells += [row.configuration.source_of(statistic).value for statistic in Statistic]
         cells += [row.estimate or "–", marks.batch_sizes_cell(row)]
         cells += [_format_metric_cell(row, column, " ± ", "–") for column in metrics]
-        cells += [groups[position]] if groups else []
+        cells += [verdicts[position]] if verdicts else []
         lines.append(_markdown_table_line(cells))
     warning = find_test_ranking_warning(board)
     notes = ["± is the standard deviation over seeds.", *([f"{warning}."] if warning else [])]
@@ -102,7 +102,7 @@ def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, s
 
 
 class _RowAnnotations:
-    """What a table says about each row beside its figures: mini-batch sizes, group, recommendation.
+    """What a table says about each row beside its figures: mini-batch sizes, verdict, recommendation.
 
     Args:
         analysis: Analysis of the study; None without one.
@@ -125,18 +125,17 @@ class _RowAnnotations:
     def is_recommended(self, row: LeaderboardRow) -> bool:
         return self._recommended in self._keys_of_equal_rows(row)
 
-    def group_letters_of_rows(self, board: Leaderboard) -> list[str]:
-        """The letters of every row; empty without a comparison, and where all rows are in one group."""
-        letters = [self._group_letters_of_row(row) for row in board.rows]
-        return letters if len({letter for letter in letters if letter}) > 1 else []
+    def verdicts_of_rows(self, board: Leaderboard) -> list[str]:
+        """What is known about each row beside the best one; empty without a comparison."""
+        return [self._verdict_of_row(row) for row in board.rows] if self._compared else []
 
-    def _group_letters_of_row(self, row: LeaderboardRow) -> str:
+    def _verdict_of_row(self, row: LeaderboardRow) -> str:
         compared = (self._compared.get(key) for key in self._keys_of_equal_rows(row))
-        return next((row.letters for row in compared if row is not None and row.letters), "")
+        return next((str(row.verdict) for row in compared if row is not None), "")
 
     def footnotes(self, board: Leaderboard, mark: str) -> list[str]:
         marked = [f"{mark} is the recommended row."] if any(map(self.is_recommended, board.rows)) else []
-        return marked + ([_GROUP_NOTE] if self.group_letters_of_rows(board) else [])
+        return marked + ([_VERDICT_NOTE] if self.verdicts_of_rows(board) else [])
 
 
 def _identity_values(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -> list[str]:

@@ -21,7 +21,6 @@ from bln_search.ranking.grouping import LossBySeed, extract_losses_from_results_
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, build_leaderboard_from_results
 from bln_search.ranking.leaderboard_update import make_updated_leaderboard
 from bln_search.ranking.selection.recommendation import is_deterministic_configuration
-from bln_search.ranking.selection.seed_t_test import find_leaderboard_top_group
 from bln_search.specs.cached_point_parser import CachedPointParser
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
@@ -59,11 +58,6 @@ class CachedLeaderboard:
     position: ReadPosition
     computed_at: float
     seconds: float
-
-    @cached_property
-    def top_group_p_values(self) -> dict[RowKey, float] | None:
-        """Rows whose losses by seed do not differ significantly from the best row's, with p, on the ranked split."""
-        return find_leaderboard_top_group(self.leaderboard, self.losses[self.leaderboard.ranked_on])
 
     def is_row_deterministic(self, row: LeaderboardRow) -> bool:
         """Whether outputs under a row depend neither on other examples nor on the position in the mini-batch."""

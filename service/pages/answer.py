@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.comparison import Comparison, Verdict
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.certainty import Certainty, assess_certainty_of_best_row, find_num_additional_seeds
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.recommendation import loss_excess_text_unless_best, recommendation_reason
-from bln_search.reports.sentences.significance import first_rows_significance_text
+from bln_search.reports.sentences.significance import row_verdicts_text, verdict_text
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.pages.leaderboard import RowWithConfidenceIntervals, make_row_with_confidence_intervals
 
@@ -28,8 +28,8 @@ class RecommendationSummary:
         lowest: The row of lowest mean loss; None if it is the recommended one.
         deterministic: The outputs of the recommended row are independent of the mini-batch.
         batch_sizes: Mini-batch sizes at which a row that depends on the mini-batch is near the best one.
-        certainty: How certain it is that the row of lowest mean loss is the best one.
-        evidence: How far the first rows are separated, and how many seeds would separate them.
+        verdict: What is known about the recommended row.
+        evidence: What that means, what is known about the other rows, and how much data would decide.
         reason: Why the row is recommended.
         loss_excess: What it gives away to the row of lowest mean loss; None for that row.
         more_seeds: Seeds to add for a clear answer; None where it is clear, where more seeds cannot make it so, or for
@@ -40,7 +40,7 @@ class RecommendationSummary:
     lowest: RowWithConfidenceIntervals | None
     deterministic: bool
     batch_sizes: tuple[int, ...] | None
-    certainty: Certainty
+    verdict: Verdict
     evidence: str
     reason: str
     loss_excess: str | None
@@ -78,25 +78,24 @@ def _make_recommendation_summary(
 ) -> RecommendationSummary:
     groups = compared_rows_by_key(analysis)
     best = board.leaderboard.best_row
-    degree = assess_certainty_of_best_row(recommendation, comparison)
     return RecommendationSummary(
         recommended=make_row_with_confidence_intervals(row, board, groups),
         lowest=None if best is None or best.key == row.key else make_row_with_confidence_intervals(best, board, groups),
         deterministic=recommendation.deterministic,
         batch_sizes=recommendation.batch_sizes,
-        certainty=degree,
-        evidence=first_rows_significance_text(comparison),
+        verdict=recommendation.verdict,
+        evidence=f"{verdict_text(recommendation)}. {format_sentence(row_verdicts_text(comparison))}",
         reason=recommendation_reason(recommendation),
         loss_excess=loss_excess_text_unless_best(recommendation),
         more_seeds=None
-        if degree is Certainty.CLEAR or board.spec.external is not None
+        if recommendation.verdict is not Verdict.CANNOT_TELL or board.spec.external is not None
         else _find_num_additional_seeds(comparison),
     )
 
 
 def _find_num_additional_seeds(comparison: Comparison) -> int | None:
-    """Seeds to add; None where they cannot separate the first two rows, or only a number too large to name can."""
-    required = comparison.required_seeds
-    if required is not None and required.seeds is None:
-        return None
-    return find_num_additional_seeds(comparison) or _DEFAULT_MORE_SEEDS
+    """Seeds to add; None where they cannot decide, or only a number too large to name can."""
+    required = comparison.required
+    if required is None:
+        return _DEFAULT_MORE_SEEDS
+    return None if required.seeds is None else max(1, required.seeds - comparison.seeds)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from bln_search.core.enums import ProbeKind
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.comparison import critical_difference_chart, differences_to_best_chart
+from bln_search.reports.charts.comparison import differences_to_best_chart
 from bln_search.reports.charts.configurations import switch_effects_chart
 from bln_search.reports.charts.curves import ERROR, LOSS
 from bln_search.reports.charts.evaluation_settings import best_point_configuration_ranks_chart
@@ -87,11 +87,6 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
             "Differences to the best row",
             lambda query: build_rows_comparison_chart(query, differences_to_best_chart),
             "rows are compared when the study is complete",
-        ),
-        "critical-difference": ChartEntry(
-            "Critical difference of mean ranks",
-            lambda query: build_rows_comparison_chart(query, critical_difference_chart),
-            "this needs a complete study with two seeds and three rows",
         ),
         "ranks": ChartEntry(
             "Ranks by evaluation setting",

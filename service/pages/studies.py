@@ -10,8 +10,8 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import Verdict
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.certainty import Certainty, assess_certainty_of_best_row
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import confidence_interval_over_seeds
 from bln_search.storage.pagination import PageRequest
@@ -39,16 +39,14 @@ class ListedRecommendation:
         study_id: The study.
         row: The row; None before the first result.
         loss: Its mean loss on the split that ranks.
-        top_group_size: Number of rows that do not differ significantly from the best one.
-        certainty: How certain it is that the row of lowest mean loss is the best one; None for a leading row.
+        verdict: What is known about the recommended row; None for a leading row.
         later: Whether a worker is still analyzing the complete study.
     """
 
     study_id: int
     row: LeaderboardRow | None = None
     loss: ConfidenceInterval | None = None
-    top_group_size: int = 0
-    certainty: Certainty | None = None
+    verdict: Verdict | None = None
     later: bool = False
 
 
@@ -123,7 +121,6 @@ def _make_listed_recommendation(
     row = recommended or board.leaderboard.best_row
     metrics = None if row is None else row.metrics.get(board.leaderboard.ranked_on)
     loss = None if metrics is None or row is None else confidence_interval_over_seeds(metrics.loss, row.seeds)
-    if recommended is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
-        return ListedRecommendation(study_id, row, loss, top_group_size=len(board.top_group_p_values or ()))
-    degree = assess_certainty_of_best_row(analysis.recommendation, analysis.comparison)
-    return ListedRecommendation(study_id, row, loss, len(analysis.comparison.top_group), degree)
+    if recommended is None or analysis is None or analysis.recommendation is None:
+        return ListedRecommendation(study_id, row, loss)
+    return ListedRecommendation(study_id, row, loss, analysis.recommendation.verdict)

@@ -9,13 +9,12 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.api.conditions.rows import RowsOverConditions
+from bln_search.api.conditions.rows import MAX_COMPARED_ROWS_OVER_CONDITIONS, RowsOverConditions
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.paired.condition_selection import RowSelectedOverConditions, select_row_over_conditions
@@ -100,7 +99,10 @@ class RecommendationOverConditions:
         return facts
 
     def _reason_for_keeping_current_row(self) -> str:
-        fact = "this is the current configuration of the network: no other is significantly better (5 %)"
+        fact = (
+            "this is the current configuration of the network: on other examples its expected value is practically the "
+            "lowest"
+        )
         if self.excess <= 0:
             return fact
         return f"{fact}. The lowest is {self.lowest}: {self.value - self.excess:.4f}"
@@ -159,11 +161,11 @@ def _key_of_merged_distinct_row(rows: RowsOverConditions, key: RowKey) -> RowKey
 def _candidate_row_indices(rows: RowsOverConditions, order: list[int]) -> list[int]:
     """The first rows by value, the best independent one, and that of the network before conversion."""
     per_slot = next(iter(rows.tables.values())).per_slot
-    candidates = order[:MAX_COMPARED_ROWS]
+    candidates = order[:MAX_COMPARED_ROWS_OVER_CONDITIONS]
     independent = next((row for row in order if _is_row_batch_independent(rows.keys[row], per_slot=per_slot)), None)
     current = None if rows.as_is_row_key is None else rows.keys.index(rows.as_is_row_key)
     further = [row for row in dict.fromkeys((independent, current)) if row in order and row not in candidates]
-    return [*candidates[: MAX_COMPARED_ROWS - len(further)], *further]
+    return [*candidates[: MAX_COMPARED_ROWS_OVER_CONDITIONS - len(further)], *further]
 
 
 def _find_selected_row(
@@ -180,6 +182,7 @@ def _find_selected_row(
         criterion,
         independent=[_is_row_batch_independent(key, per_slot=per_slot) for key in keys],
         computed=[key.configuration.num_statistics_from_mini_batch for key in keys],
+        margin=rows.margin(criterion),
         current=keys.index(rows.as_is_row_key) if rows.as_is_row_key in keys else None,
     )
 

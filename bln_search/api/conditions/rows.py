@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 from bln_search.api.ranked.equal_rows import SizesByKey, merge_rows_equal_at_all_sizes
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import MAX_COMPARED_ROWS
+from bln_search.ranking.comparison import RowVerdict
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.condition_comparison import (
-    RowComparisonOverConditions,
     compare_rows_over_conditions,
     join_conditions_by_target,
 )
 from bln_search.ranking.selection.condition_criteria import Criterion, compute_criterion_values
+from bln_search.ranking.selection.expected_loss import default_margin
+
+MAX_COMPARED_ROWS_OVER_CONDITIONS = 200
+"""Number of rows, from the best one down, that are compared over conditions."""
 
 Tables = Mapping[str, RankedConfigurations]
 
@@ -78,10 +81,21 @@ class RowsOverConditions:
         return next((key for key in self.keys if (key.configuration, key.estimate) == row), None)
 
     @cached_property
-    def comparison_of_first_rows(self) -> RowComparisonOverConditions | None:
-        """The first rows, compared over conditions; None for fewer than two rows or examples."""
-        tables = self.find_outcome_tables_per_condition(self.keys[:MAX_COMPARED_ROWS])
-        return None if tables is None else compare_rows_over_conditions(tables)
+    def verdicts(self) -> list[RowVerdict | None]:
+        """What is known about the mean of each row beside that of the first one; None for rows not compared."""
+        tables = self.find_outcome_tables_per_condition(self.keys[:MAX_COMPARED_ROWS_OVER_CONDITIONS])
+        compared = [] if tables is None else compare_rows_over_conditions(tables, self.margin(Criterion.MEAN))
+        return [*compared, *([None] * (len(self.keys) - len(compared)))]
+
+    def margin(self, criterion: Criterion) -> float:
+        """Difference of values of a criterion up to which rows are practically equal."""
+        first = next(iter(self.tables.values()))
+        if first.margin is not None:
+            return first.margin
+        scale = (
+            self.losses.min(axis=0).mean() if criterion is Criterion.REGRET else self.criterion_values(criterion).min()
+        )
+        return default_margin(float(scale), has_correctness=first.has_accuracy)
 
     def find_outcome_tables_per_condition(self, keys: Sequence[RowKey]) -> list[OutcomeTable] | None:
         """Outcomes of rows in each condition, joined where targets identify the examples.

@@ -20,9 +20,9 @@ from bln_search.ranking.selection.recommendation import is_deterministic_configu
 from bln_search.reports.leaderboard_columns import METRICS, SPLITS, find_metric_value
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.row_columns import letters_column_if_readable, row_identity_columns
+from bln_search.reports.terminal.row_columns import row_identity_columns, verdict_column
 
-_DROP_GROUP, _DROP_POPULATION = 1, 2
+_DROP_VERDICT, _DROP_POPULATION = 1, 2
 
 _CRITERION_LEGENDS = {
     Criterion.MEAN: "mean: of the losses of all conditions",
@@ -51,9 +51,9 @@ def build_conditions_table(rows: RowsOverConditions, batch_sizes: Sequence[int])
         )
         for criterion, legend in _CRITERION_LEGENDS.items()
     ]
-    group = _find_group_letters_column(rows)
+    verdict = verdict_column(rows.verdicts, _DROP_VERDICT, "the first one, in the mean")
     columns = [
-        *([] if group is None else [group]),
+        *([] if verdict is None else [verdict]),
         *row_identity_columns(rows.keys, _DROP_POPULATION),
         *numbers,
         *criteria,
@@ -76,24 +76,10 @@ def _distinct_rows_without_value(rows: RowsOverConditions) -> list[LeaderboardRo
     return list(by_reason.values())
 
 
-def _find_group_letters_column(rows: RowsOverConditions) -> Column | None:
-    """Letters of the compact letter display of the mean; None where they add nothing or cannot be read."""
-    legend = "group: rows that share a letter do not differ significantly in the mean (5 %, corrected for pairs)"
-    return letters_column_if_readable(_letters_by_row(rows), legend, _DROP_GROUP)
-
-
-def _letters_by_row(rows: RowsOverConditions) -> list[str | None]:
-    """Letters of each row; None for rows that were not compared."""
-    letters = None if rows.comparison_of_first_rows is None else rows.comparison_of_first_rows.letters
-    compared = list(letters or [])
-    return [*compared, *([None] * (len(rows.keys) - len(compared)))]
-
-
 def rows_over_conditions_to_records(rows: RowsOverConditions) -> list[Record]:
     """One record for each row, by increasing mean over conditions; rows without a value in every condition are last."""
     tables = rows.tables
     first = next(iter(tables.values()))
-    letters = _letters_by_row(rows)
     above = regret_by_row_and_condition(rows.losses) if rows.keys else rows.losses
     values = (
         {criterion: compute_criterion_values(rows.losses, criterion) for criterion in Criterion} if rows.keys else {}
@@ -110,7 +96,7 @@ def rows_over_conditions_to_records(rows: RowsOverConditions) -> list[Record]:
             "batch_size": key.batch_size,
             "batch_sizes": " ".join(map(str, rows.batch_sizes[key])),
             "independent": is_deterministic_configuration(key.configuration, per_slot=first.per_slot),
-            "group": letters[index] if has_value else None,
+            "verdict": rows.verdicts[index] if has_value else None,
         }
         for criterion in Criterion:
             record[str(criterion)] = float(values[criterion][index]) if has_value else None

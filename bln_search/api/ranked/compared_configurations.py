@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Self
 
 from bln_search.api.ranked.ranked_rows import RankedRows
 from bln_search.api.ranked.row import RankedConfiguration
@@ -11,7 +13,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
-from bln_search.ranking.paired import compare_all_pairs_of_rows
+from bln_search.ranking.paired import compare_rows
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, find_arms_no_better_than_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
 from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
@@ -48,11 +50,11 @@ class ComparedRankedRows(RankedRows):
 
     @property
     def recommended(self) -> RankedConfiguration:
-        """The row to use: among rows near the lowest mean loss, the cheapest that is independent of the mini-batch.
+        """The row to use: of the rows whose expected loss is within the margin, the cheapest independent one.
 
-        It depends on the mini-batch if all rows near the lowest mean loss do; `best_batch_independent` never does. The
-        row of the network before conversion (`as_is`) is recommended unless that row is significantly better on other
-        examples: with several networks, the question is which row these networks should use.
+        It depends on the mini-batch if all these rows do; `best_batch_independent` never does. The row of the network
+        before conversion (`as_is`) is recommended if it is one of them: the question is then which row these networks
+        should use, and only examples vary.
         Raises ModelError if no row has a value.
         """
         recommendation = self.recommendation
@@ -77,18 +79,38 @@ class ComparedRankedRows(RankedRows):
     def _recommended_by_batch_size(self) -> dict[int, RankedConfiguration]:
         return {}
 
+    def with_margin(self, margin: float) -> Self:
+        """The table with another margin, the difference of mean losses up to which rows are practically equal.
+
+        Args:
+            margin: In the unit of the loss. By default 0.01 nats for a score that says which predictions are correct,
+                else 1 % of the lowest loss.
+
+        Raises:
+            ValueError: The margin is negative or not finite.
+        """
+        if not 0 <= margin < math.inf:
+            raise ValueError(f"the margin is a number of at least 0, not {margin}")
+        return replace(self, margin=margin)
+
     @cached_property
     def recommendation(self) -> Recommendation | None:
         """The reasons for `recommended`; None if fewer than two rows could be compared."""
         if self.comparison is None:
             return None
-        return recommend_row(self.comparison, {}, per_slot=self.per_slot)
+        return recommend_row(
+            self.comparison,
+            {},
+            per_slot=self.per_slot,
+            prior_loss=None if self.class_prior is None else self.class_prior.loss,
+        )
 
     @cached_property
     def comparison(self) -> Comparison | None:
         """The best rows, compared over the examples of the split that ranks; None for fewer than two rows or examples.
 
-        With one network it generalizes to other examples, with several also to other networks that were trained alike.
+        With one network, or with `as_is`, it generalizes to other examples; with several networks also to others that
+        are trained alike.
         """
         ranked = [row.key for row in self.distinct_board.rows if row.rank is not None]
         if len(ranked) < 2:
@@ -98,10 +120,11 @@ class ComparedRankedRows(RankedRows):
         table = self.find_outcome_table_of_rows(compared_keys)
         if table is None:
             return None
-        return compare_all_pairs_of_rows(
+        return compare_rows(
             compared_keys,
             table,
             split,
+            margin=self.margin,
             not_compared=len(ranked) - len(compared_keys),
             current=None if self.as_is is None else self.as_is.row.key,
         )
@@ -128,6 +151,7 @@ class ComparedRankedRows(RankedRows):
         """Comparison, recommendation and check against the class prior together, as a study has them."""
         return Analysis(
             comparison=self.comparison,
+            class_prior=self.class_prior,
             recommendation=self.recommendation,
             no_better_than_class_prior=self._class_prior_comparison,
         )

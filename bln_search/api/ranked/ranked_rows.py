@@ -53,6 +53,7 @@ class RankedRows:
         target_order: Fingerprints of the targets of the split that ranks, in the order of the outcomes; None for one
             condition, and for files of earlier versions.
         examples_by_loader: The number of examples of each loader, by the name of its argument.
+        margin: Difference of mean losses up to which rows are practically equal; None for the default.
     """
 
     board: Leaderboard
@@ -71,6 +72,7 @@ class RankedRows:
     measured_with: NetworkFingerprint | None = None
     target_order: NDArray[np.uint64] | None = None
     examples_by_loader: Mapping[str, int] = field(default_factory=dict)
+    margin: float | None = None
 
     @cached_property
     def _distinct_rows(self) -> DistinctRowsOfBoard:

@@ -33,7 +33,7 @@ def build_ranked_records(
 ) -> list[Record]:
     """One record for each row, in their order.
 
-    Columns have the names of the exports of a study. `group` has the letters of the compact letter display,
+    Columns have the names of the exports of a study. `verdict` is what is known beside the best row,
     `batch_sizes` all mini-batch sizes at which the row is the same, and `batch_size` the smallest of them.
 
     Args:
@@ -43,7 +43,7 @@ def build_ranked_records(
         accuracy: Whether there are accuracies.
         metric_names: Names of the metrics of the user.
     """
-    letters = {} if comparison is None else {row.key: row.letters for row in comparison.rows}
+    verdicts = {} if comparison is None else {row.key: row.verdict.value for row in comparison.rows}
     metrics = [
         f"{split}_{metric}_mean"
         for split, metric in SPLIT_METRICS
@@ -57,12 +57,12 @@ def build_ranked_records(
         }
         reason = identity.pop("reason")
         identity["batch_sizes"] = " ".join(map(str, ranked.batch_sizes))
-        group = letters.get(ranked.row.key)
+        verdict = verdicts.get(ranked.row.key)
         measured: Record = {name: flat[name] for name in metrics} | user_metric_values_by_column(
             ranked, metric_names, splits
         )
         records.append(
-            identity | {"independent": ranked.is_independent, "group": group} | measured | {"reason": reason}
+            identity | {"independent": ranked.is_independent, "verdict": verdict} | measured | {"reason": reason}
         )
     return records
 

@@ -19,25 +19,21 @@ squares satisfy MS_seed ≥ MS_residual, the larger of the two is used for accur
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
 from bln_search.ranking.paired.seed_variances import Pairs, estimate_seed_variances
-from bln_search.ranking.paired.table import Floats, OutcomeTable
+from bln_search.ranking.paired.table import Floats
 from bln_search.ranking.statistics.intervals import ALPHA, CONFIDENCE_LEVEL, adjust_p_values_by_holm
 
 _MIN_P = 1e-300
 """Lower limit of p values."""
 
 _BISECTIONS = 40
-
-_RELATIVE, _ABSOLUTE = 1e-5, 1e-6
-"""Differences up to which outcomes are equal but for rounding: mini-batches change the order of summation. The absolute
-one is in units of the mean outcome where that is below 1."""
 
 _MIN_MODERATED_ROWS, _MIN_MODERATED_SEEDS = 4, 3
 """With three rows a pair has no pair of other rows, from which its variance could be moderated. Variances of two seeds
@@ -56,14 +52,24 @@ class ContrastEstimates:
         half: Half-width of its 95 % confidence interval.
         p: Two-sided p value.
         adjusted: p value corrected for all contrasts together.
-        moderated_of_seeds: Variance that seeds add to the mean, moderated; None where it is that of the contrast alone.
+        variance: Variance of the mean.
+        of_seeds: The part of `variance` from seeds.
+        beyond_margin: One-sided p value of a true difference of the margin or more in the direction of `mean`.
+        opposite_margin: The same in the other direction.
     """
 
     mean: Floats
     half: Floats
     p: Floats
     adjusted: Floats
-    moderated_of_seeds: Floats | None = None
+    variance: Floats
+    of_seeds: Floats
+    beyond_margin: Floats
+    opposite_margin: Floats
+
+    def take(self, indices: NDArray[np.intp]) -> ContrastEstimates:
+        """These contrasts."""
+        return ContrastEstimates(*(getattr(self, field.name)[indices] for field in fields(self)))
 
 
 @dataclass(frozen=True)
@@ -82,28 +88,45 @@ class ContrastVariances:
     of_seeds: Floats
     of_examples: Sequence[tuple[Floats, int]]
 
-    def test(self, pairs: Pairs | None = None, num_rows: int = 0) -> ContrastEstimates:
+    def test(self, pairs: Pairs | None = None, num_rows: int = 0, margin: float = 0.0) -> ContrastEstimates:
         """Test means of 0.
 
         Args:
-            pairs: First and second row of each contrast, if these are all pairs of rows: from four rows and three seeds
-                on their variances between seeds are moderated.
+            pairs: First and second row of each contrast, if these are pairs of rows: from four rows and three seeds on
+                their variances between seeds are moderated.
             num_rows: Number of rows.
+            margin: Difference up to which rows are practically equal, at least 0.
         """
+        of_examples: Floats = np.sum([variance for variance, _ in self.of_examples], axis=0)
         is_moderated = num_rows >= _MIN_MODERATED_ROWS and self.seeds >= _MIN_MODERATED_SEEDS and self.of_seeds.any()
         if pairs is None or not is_moderated:
-            parts = [(self.of_seeds, self.seeds - 1)] if self.seeds > 1 else []
-            return intervals_and_p_values_of_means(self.mean, [*parts, *self.of_examples])
+            parts = [*([(self.of_seeds, self.seeds - 1)] if self.seeds > 1 else []), *self.of_examples]
+            p = two_sided_p_values(self.mean, parts)
+            return ContrastEstimates(
+                self.mean,
+                np.sqrt(_squared_half_widths(np.full(self.mean.shape, 1 - CONFIDENCE_LEVEL), parts)),
+                p,
+                np.asarray(adjust_p_values_by_holm(p.tolist())),
+                self.of_seeds + of_examples,
+                self.of_seeds,
+                *self._margin_tests(margin, lambda mean: two_sided_p_values(mean, parts)),
+            )
         moderated = estimate_seed_variances(self.of_seeds, self.seeds - 1, pairs, num_rows)
-        of_examples = np.sum([variance for variance, _ in self.of_examples], axis=0)
         noise = of_examples, min(degrees for _, degrees in self.of_examples)
         return ContrastEstimates(
             self.mean,
             moderated.half_widths(CONFIDENCE_LEVEL, *noise),
             moderated.p_values(self.mean, *noise),
             moderated.adjusted_p_values(self.mean, *noise, pairs, ALPHA),
+            moderated.medians + of_examples,
             moderated.medians,
+            *self._margin_tests(margin, lambda mean: moderated.p_values(mean, *noise)),
         )
+
+    def _margin_tests(self, margin: float, two_sided: Callable[[Floats], Floats]) -> tuple[Floats, Floats]:
+        """One-sided p values of differences of the margin or more, in the observed and in the other direction."""
+        inside, outside = margin - np.abs(self.mean), margin + np.abs(self.mean)
+        return np.where(inside > 0, two_sided(inside) / 2, 1.0), np.where(outside > 0, two_sided(outside) / 2, 1.0)
 
 
 def concatenate_contrasts(parts: Sequence[ContrastVariances]) -> ContrastVariances:
@@ -120,63 +143,17 @@ def concatenate_contrasts(parts: Sequence[ContrastVariances]) -> ContrastVarianc
     )
 
 
-def crossed_anova_differences(table: OutcomeTable, metric: str) -> ContrastEstimates:
-    """Compare all pairs of rows on `loss` or `accuracy`; rows with equal outcomes count as one row.
+def contrast_variances_of_pairs(values: NDArray[np.float32], metric: str, pairs: Pairs) -> ContrastVariances:
+    """Variances of the differences of pairs of rows of `loss` or `accuracy`, from (S, K, N).
 
     With one seed only examples are a random effect: the result applies to that network.
     """
-    values = table.metric_values(metric)
-    row_of, kept = merge_equal_rows(values)
-    first, second = (row_of[rows] for rows in table.row_pairs)
-    distinct = _differences_of_distinct_rows(values[:, kept], metric)
-    is_equal, lower, higher = first == second, np.minimum(first, second), np.maximum(first, second)
-    index = np.where(is_equal, 0, lower * (2 * len(kept) - lower - 1) // 2 + higher - lower - 1)
-
-    def of_pairs(column: Floats, of_equal: float) -> Floats:
-        return np.where(is_equal, of_equal, column[index] if len(column) else of_equal)
-
-    moderated = distinct.moderated_of_seeds
-    return ContrastEstimates(
-        of_pairs(distinct.mean, 0.0) * np.where(first > second, -1.0, 1.0),
-        of_pairs(distinct.half, 0.0),
-        of_pairs(distinct.p, 1.0),
-        of_pairs(distinct.adjusted, 1.0),
-        None if moderated is None else of_pairs(moderated, 0.0),
-    )
-
-
-def merge_equal_rows(values: NDArray[np.float32]) -> tuple[NDArray[np.intp], list[int]]:
-    """Find rows of values (S, K, N) that are equal but for rounding.
-
-    Returns:
-        For each row the position, in the second list, of the first row that is equal to it; and these first rows.
-    """
-    means = values.mean(axis=(0, 2), dtype=np.float64)
-    absolute = _ABSOLUTE * min(1.0, float(np.abs(values).mean()))
-    kept: list[int] = []
-    row_of = np.empty(len(means), np.intp)
-    for row, mean in enumerate(means):
-        near = (place for place, other in enumerate(kept) if np.isclose(mean, means[other], _RELATIVE, absolute))
-        row_of[row] = next(
-            (place for place in near if np.allclose(values[:, row], values[:, kept[place]], _RELATIVE, absolute)),
-            len(kept),
-        )
-        if row_of[row] == len(kept):
-            kept.append(row)
-    return row_of, kept
-
-
-def _differences_of_distinct_rows(values: NDArray[np.float32], metric: str) -> ContrastEstimates:
-    seeds, rows, examples = values.shape
-    first, second = pairs = np.triu_indices(rows, 1)
-    if not len(first):
-        return ContrastEstimates(*(np.empty(0) for _ in range(4)))
-    step = max(1, _MAX_DIFFERENCES_IN_MEMORY // (seeds * examples))
-    chunks = [slice(start, start + step) for start in range(0, len(first), step)]
-    contrasts = concatenate_contrasts(
+    first, second = pairs
+    step = max(1, _MAX_DIFFERENCES_IN_MEMORY // (values.shape[0] * values.shape[2]))
+    chunks = [slice(start, start + step) for start in range(0, max(1, len(first)), step)]
+    return concatenate_contrasts(
         [_contrast_variances(values[:, first[chunk]], values[:, second[chunk]], metric) for chunk in chunks]
     )
-    return contrasts.test(pairs, rows)
 
 
 def _contrast_variances(first: NDArray[np.float32], second: NDArray[np.float32], metric: str) -> ContrastVariances:
@@ -212,22 +189,21 @@ def _mean_difference_and_sums_of_squares(first: NDArray[np.float32], second: NDA
     return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
 
 
-def intervals_and_p_values_of_means(mean: Floats, parts: Sequence[tuple[Floats, int]]) -> ContrastEstimates:
-    """Intervals and p values of means, corrected by Holm's method.
+def two_sided_p_values(mean: Floats, parts: Sequence[tuple[Floats, int]]) -> Floats:
+    """Two-sided p values of means of 0.
 
     Args:
         mean: Means, (P,).
         parts: Components of the variance of each mean, (P,), with their degrees of freedom.
     """
-    half = np.sqrt(_squared_half_widths(np.full(mean.shape, 1 - CONFIDENCE_LEVEL), parts))
     low, high = _log10_p_value_bounds(mean**2, parts)
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2
         too_low = _squared_half_widths(10.0**middle, parts) > mean**2
         low, high = np.where(too_low, middle, low), np.where(too_low, high, middle)
     no_variance = sum(part for part, _ in parts) == 0
-    p = np.where(no_variance, np.where(mean == 0, 1.0, 0.0), np.where(mean == 0, 1.0, 10.0**high))
-    return ContrastEstimates(mean, half, p, np.asarray(adjust_p_values_by_holm(p.tolist())))
+    p: Floats = np.where(no_variance, np.where(mean == 0, 1.0, 0.0), np.where(mean == 0, 1.0, 10.0**high))
+    return p
 
 
 def _log10_p_value_bounds(reached: Floats, parts: Sequence[tuple[Floats, int]]) -> tuple[Floats, Floats]:

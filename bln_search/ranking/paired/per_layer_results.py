@@ -15,7 +15,7 @@ from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.loss_description import LossDescription
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import ExampleOutcomes
-from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.crossed_anova import contrast_variances_of_pairs
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.per_layer import (
     HeldOutDifferenceToUniform,
@@ -138,7 +138,7 @@ def compute_held_out_difference_to_uniform(records: Sequence[LayerSearchRecord])
         return None
     correct = [np.stack([outcomes.correct for outcomes in pair]) for pair in pairs]
     table = OutcomeTable(np.stack(losses).astype(np.float32), np.stack(correct))
-    crossed = crossed_anova_differences(table, "loss")
+    crossed = contrast_variances_of_pairs(table.losses, "loss", table.row_pairs).test()
     mean, half, p = float(crossed.mean[0]), float(crossed.half[0]), float(crossed.p[0])
     return HeldOutDifferenceToUniform(mean=mean, low=mean - half, high=mean + half, p=p, networks=len(records))
 

@@ -92,6 +92,8 @@ class SeedVariances:
             of_step = np.maximum(adjusted[rejected].max(initial=0.0), np.minimum(1.0, self.num_rows * of_rows))
             adjusted = np.where(rejected, adjusted, of_step)
             rejected = adjusted < level
+            if len(mean) < self.num_rows * (self.num_rows - 1) // 2:  # not all pairs: no bound is known
+                return adjusted
             fewer = _bound_number_of_equal_rows(rejected, pairs, self.num_rows)
             if fewer >= equal_rows or rejected.all():
                 return adjusted
@@ -123,7 +125,7 @@ def estimate_seed_variances(variances: Floats, degrees: int, pairs: Pairs, num_r
     Args:
         variances: Estimated variance of the mean difference of each pair from seeds, (P,); not all of them 0.
         degrees: Degrees of freedom of each of them.
-        pairs: First and second row of each pair, (P,) each: all pairs of the rows.
+        pairs: First and second row of each pair, (P,) each: all pairs of the rows or a part of them.
         num_rows: Number of rows.
     """
     floor = _SMALLEST_SHARE * float(variances[variances > 0].min())
@@ -135,7 +137,7 @@ def estimate_seed_variances(variances: Floats, degrees: int, pairs: Pairs, num_r
     log_likelihood = degrees / 2 * np.log(ratios) - ratios
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     base = np.full(size, _BASE_ROWS / size)
-    share = 2 / num_rows  # all pairs of R rows count as R − 1, as many as are independent
+    share = (num_rows - 1) / len(variances)  # pairs of R rows count as R − 1, as many as are independent
     prior: Floats = base
     for _ in range(_EM_STEPS):
         prior = base + share * _normalize(likelihood * prior).sum(axis=0)

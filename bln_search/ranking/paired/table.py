@@ -20,14 +20,15 @@ class OutcomeTable:
 
     Attributes:
         losses: Loss of each example, (S seeds, K rows, N examples).
-        correct: Whether the prediction is correct, same shape; False everywhere for a score without correctness.
+        correct: Whether the prediction is correct, or the share of networks of which it is, same shape; 0 everywhere
+            for a score without correctness.
         has_correctness: Whether the score says if a prediction is correct.
         sampled_from: Number of examples from which these were drawn at random; None where these are all.
         targets: Fingerprints of the targets of the examples, (N,); None where they are unknown.
     """
 
     losses: NDArray[np.float32]
-    correct: NDArray[np.bool_]
+    correct: NDArray[np.bool_] | NDArray[np.float32]
     has_correctness: bool = True
     sampled_from: int | None = None
     targets: NDArray[np.uint64] | None = None
@@ -72,11 +73,11 @@ class OutcomeTable:
         return self.losses if metric == "loss" else self.correct.astype(np.float32)
 
     def average_over_seeds(self) -> OutcomeTable:
-        """Mean losses of these networks on each example, as of one seed: only examples vary."""
+        """Mean outcomes of these networks on each example, as of one seed: only examples vary."""
         return OutcomeTable(
             self.losses.mean(axis=0, keepdims=True, dtype=np.float64).astype(np.float32),
-            np.zeros((1, *self.correct.shape[1:]), np.bool_),
-            has_correctness=False,
+            self.correct.mean(axis=0, keepdims=True, dtype=np.float32),
+            has_correctness=self.has_correctness,
             sampled_from=self.sampled_from,
             targets=self.targets,
         )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis_part import StoredAnalysisModel
@@ -23,11 +21,11 @@ class ArmsNoBetterThanPrior(StoredAnalysisModel):
     """
 
     arms: tuple[str, ...]
-    all_arms: bool = Field(validation_alias="every")
+    all_arms: bool
     split: Split
     loss: float
     accuracy: float
-    baseline: ClassPriorBaseline = Field(validation_alias="guess")
+    baseline: ClassPriorBaseline
 
 
 def find_arms_no_better_than_prior(

@@ -45,9 +45,7 @@ def compute_normalization_benefit(comparison: Comparison | None) -> Normalizatio
     if all(is_plain) or not any(is_plain):
         return None
     plain, normalized = is_plain.index(True), is_plain.index(False)
-    pair = comparison.find_pair(min(plain, normalized), max(plain, normalized))
-    if pair is None:
-        return None
-    loss = pair.loss if plain < normalized else pair.loss.with_rows_swapped
+    of_worse = comparison.rows[max(plain, normalized)].above_best  # one of both is the best row
+    loss = of_worse if plain > normalized else of_worse.with_rows_swapped
     rows = comparison.rows
     return NormalizationBenefit(comparison.split, rows[plain], rows[normalized], is_plain.count(False), loss)

@@ -1,33 +1,17 @@
-"""Recommend one row, with the confidence of that recommendation."""
+"""Recommend one row, and what is known about that choice."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
-
-from pydantic import Field
+from collections.abc import Mapping, Sequence
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.method import FEATURE_STATISTICS
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import StoredAnalysisModel
-from bln_search.ranking.comparison import ComparedRow, Comparison
+from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference, Question, RowVerdict, Verdict
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.selection.near_best import list_batch_sizes_near_best, list_rows_near_best
-
-
-class Confidence(StrEnum):
-    """How far the best row is separated from the others.
-
-    Members:
-        SIGNIFICANT: The best row differs significantly from every other row.
-        NOT_SIGNIFICANT: At least one row does not differ significantly from the best one.
-        ONE_SEED: There is one seed; the result does not extend to other seeds.
-    """
-
-    SIGNIFICANT = "clear"
-    NOT_SIGNIFICANT = "shared"
-    ONE_SEED = "one_seed"
+from bln_search.ranking.selection.batch_sizes import list_batch_sizes_near_best
+from bln_search.ranking.selection.expected_loss import expected_difference
 
 
 class DeterministicAlternative(StoredAnalysisModel):
@@ -51,28 +35,23 @@ class DeterministicAlternative(StoredAnalysisModel):
 
 
 class CurrentConfigurationRow(StoredAnalysisModel):
-    """The row of the current configuration of a network, which is replaced only by a significantly better one.
+    """The row of the current configuration of a network.
 
     Attributes:
         configuration: Current inference configuration.
         estimate: Current population estimate.
-        gain: Mean loss (nats) of this row minus that of the recommended row; 0 where this row is recommended.
-        low: Lower end of the 95 % confidence interval of `gain`, over examples of these networks.
-        high: Upper end of that interval.
-        significantly_better: Number of rows that are significantly better than this row on these networks.
+        is_recommended: Whether it is recommended.
+        loss: Mean loss, nats.
+        above_best: Its mean loss minus the lowest one, nats, over examples of these networks.
+        expected_above_best: What is expected of that difference on other examples, nats.
     """
 
     configuration: str
     estimate: str | None
-    gain: float
-    low: float
-    high: float
-    significantly_better: int = 0
-
-    @property
-    def is_recommended(self) -> bool:
-        """Whether the current configuration is the recommended one."""
-        return self.gain == 0
+    is_recommended: bool
+    loss: float
+    above_best: MeanDifference
+    expected_above_best: float
 
 
 class Recommendation(StoredAnalysisModel):
@@ -88,16 +67,19 @@ class Recommendation(StoredAnalysisModel):
         computed_statistics: Number of statistics computed at inference.
         batch_sizes: Inference mini-batch sizes at which it is near the best row; None where outputs are the same at
             every size.
-        top_group_size: Number of rows in the top group of the comparison.
-        near_best_rows: Number of rows near the best one, this row included.
+        verdict: What is known about this choice.
+        candidate_rows: Number of rows whose expected loss is above the lowest one by no more than the margin.
         compared_rows: Number of compared rows.
-        first_share: Share of bootstrap draws of seeds and examples in which the row has the lowest mean loss.
+        excluded_rows: Number of compared rows that predict no better than the class frequencies and are not
+            recommended.
+        first_share: Probability that the row has the lowest mean loss.
         loss: Mean loss over seeds, nats.
         accuracy: Mean accuracy over seeds, fraction; None for a score without correctness.
         loss_above_best: Mean loss minus that of the best row, nats; 0 for the best row.
         loss_above_best_upper: Upper end of the 95 % confidence interval of `loss_above_best`; 0 for the best row.
         alternative: None where the row is deterministic or no row is.
-        confidence: How far the best row is separated from the others.
+        margin: Difference of mean losses up to which rows are practically equal.
+        question: What the answer extends to.
         current: The row of the current configuration of the network; None where there is none.
     """
 
@@ -107,19 +89,21 @@ class Recommendation(StoredAnalysisModel):
     estimate: str | None
     batch_size: int
     deterministic: bool
-    computed_statistics: int = Field(validation_alias="computed")
+    computed_statistics: int
     batch_sizes: tuple[int, ...] | None
-    top_group_size: int = Field(validation_alias="sharing")
-    near_best_rows: int = Field(validation_alias="near")
-    compared_rows: int = Field(validation_alias="of")
+    verdict: Verdict
+    candidate_rows: int
+    compared_rows: int
+    excluded_rows: int
     first_share: float
     loss: float
     accuracy: float | None
     loss_above_best: float
-    loss_above_best_upper: float = Field(validation_alias="loss_to_best")
+    loss_above_best_upper: float
     alternative: DeterministicAlternative | None
-    confidence: Confidence
-    current: CurrentConfigurationRow | None = Field(default=None, validation_alias="baseline")
+    margin: float
+    question: Question
+    current: CurrentConfigurationRow | None = None
 
     @property
     def key(self) -> RowKey:
@@ -138,10 +122,14 @@ def recommend_row(
     losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]],
     *,
     per_slot: bool = False,
+    prior_loss: float | None = None,
 ) -> Recommendation:
-    """Recommend the cheapest deterministic row near the best one (`list_rows_near_best`), ties broken by mean loss.
+    """Recommend a row by its expected loss (`expected_loss`).
 
-    The row of the current configuration is recommended unless that one is significantly better on these networks.
+    The candidates are the rows whose expected loss is above the lowest by no more than the margin. The row of the
+    current configuration is recommended if it is a candidate; else a candidate that is independent of the mini-batch, of
+    these one that is certain to be within the margin, and of these the cheapest; ties are broken by mean loss. Rows that
+    predict no better than the class frequencies are no candidates, unless all rows are such.
 
     Args:
         comparison: Comparison of the best ranked rows.
@@ -149,12 +137,12 @@ def recommend_row(
             selected or on the same one. Keys hold that size.
         per_slot: Whether the population has a value for each position in the mini-batch, so that a configuration that
             reads it depends on the position.
+        prior_loss: Mean loss of predicting the class frequencies; None where it is unknown.
     """
-    near = list_rows_near_best(comparison)
-    candidates = _candidates_to_replace_current_row(comparison, near)
-    preferred = min(candidates, key=lambda row: _preference_sort_key(row, per_slot=per_slot))
-    row, current_row = _keep_current_row_unless_worse(comparison, preferred)
-    pair = None if row == comparison.rows[0] else comparison.find_pair(0, comparison.rows.index(row))
+    informed = _list_rows_better_than_prior(comparison, prior_loss)
+    candidates = [row for row in informed if _expected_loss_above_best(row) <= comparison.margin]
+    preferred = min(candidates, key=lambda row: _preference_sort_key(comparison, row, per_slot=per_slot))
+    row, current = _choose_current_or_preferred(comparison, informed, preferred)
     deterministic = _is_deterministic_row(row, per_slot=per_slot)
     return Recommendation(
         arm=row.arm,
@@ -165,59 +153,68 @@ def recommend_row(
         deterministic=deterministic,
         computed_statistics=InferenceConfiguration(row.configuration).num_statistics_from_mini_batch,
         batch_sizes=None if deterministic else list_batch_sizes_near_best(row, losses_by_size, comparison.seeds),
-        top_group_size=len(comparison.top_group),
-        near_best_rows=len(near),
+        verdict=_judge_choice(comparison, row),
+        candidate_rows=len(candidates),
         compared_rows=len(comparison.rows),
+        excluded_rows=len(comparison.rows) - len(informed),
         first_share=row.first_share,
         loss=row.loss,
         accuracy=row.accuracy,
-        loss_above_best=0.0 if pair is None else -pair.loss.mean,
-        loss_above_best_upper=0.0 if pair is None else -pair.loss.low,
+        loss_above_best=row.above_best.mean,
+        loss_above_best_upper=row.above_best.high,
         alternative=None if deterministic else _find_deterministic_alternative(comparison, per_slot=per_slot),
-        confidence=_assess_confidence_in_best_row(comparison),
-        current=current_row,
+        margin=comparison.margin,
+        question=comparison.question,
+        current=current,
     )
 
 
-def _assess_confidence_in_best_row(comparison: Comparison) -> Confidence:
-    if comparison.seeds == 1:
-        return Confidence.ONE_SEED
-    alone = (
-        len(comparison.top_group) == 1
-        and not comparison.not_compared
-        and not comparison.num_inconclusive_rows_below_top_group
-    )
-    return Confidence.SIGNIFICANT if alone else Confidence.NOT_SIGNIFICANT
+def _list_rows_better_than_prior(comparison: Comparison, prior_loss: float | None) -> list[ComparedRow]:
+    """Rows that are better than the class frequencies by more than the margin; all rows where none is."""
+    if prior_loss is None:
+        return list(comparison.rows)
+    return [row for row in comparison.rows if row.loss < prior_loss - comparison.margin] or list(comparison.rows)
 
 
-def _candidates_to_replace_current_row(comparison: Comparison, near: list[ComparedRow]) -> list[ComparedRow]:
-    """Rows near the best one; where the current row is not near it, those that are significantly better, if any."""
-    current = comparison.current
-    if current is None or comparison.rows[current.row] in near:
-        return near
-    better = [comparison.rows[index] for index in sorted(current.better_rows)]
-    return [row for row in near if row in better] or better[:1] or near
+def _expected_loss_above_best(row: ComparedRow, candidates: int = 1) -> float:
+    return expected_difference(row.above_best.mean, row.variance, candidates)
 
 
-def _keep_current_row_unless_worse(
-    comparison: Comparison, preferred: ComparedRow
+def _choose_current_or_preferred(
+    comparison: Comparison, informed: Sequence[ComparedRow], preferred: ComparedRow
 ) -> tuple[ComparedRow, CurrentConfigurationRow | None]:
-    """The current row unless the preferred one is significantly better on these networks, and how the two compare."""
-    current = comparison.current
-    if current is None:
+    """The current row unless its expected loss is above the lowest by more than the margin, and how it compares."""
+    if comparison.current is None:
         return preferred, None
-    index = comparison.rows.index(preferred)
-    gain = current.gains[index] if index in current.better_rows else None
-    current_row = comparison.rows[current.row]
+    current = comparison.rows[comparison.current]
+    expected = _expected_loss_above_best(current, len(comparison.rows) - 1)
+    is_kept = expected <= comparison.margin and current in informed
+    better = preferred if preferred.loss < current.loss else informed[0]
+    row = current if is_kept else better
     described = CurrentConfigurationRow(
-        configuration=current_row.configuration,
-        estimate=current_row.estimate,
-        gain=0 if gain is None else gain.mean,
-        low=0 if gain is None else gain.low,
-        high=0 if gain is None else gain.high,
-        significantly_better=len(current.better_rows),
+        configuration=current.configuration,
+        estimate=current.estimate,
+        is_recommended=row == current,
+        loss=current.loss,
+        above_best=current.above_best,
+        expected_above_best=expected,
     )
-    return (current_row if gain is None else preferred), described
+    return row, described
+
+
+def _judge_choice(comparison: Comparison, row: ComparedRow) -> Verdict:
+    """What is known about the choice of a row."""
+    others = [other for other in comparison.rows[1:] if not _is_equal_to_best(other)]
+    is_best = row == comparison.rows[0] or _is_equal_to_best(row)
+    if is_best and all(other.is_worse for other in others):
+        return Verdict.BETTER if others else Verdict.PRACTICALLY_EQUAL
+    is_near = is_best or row.verdict is RowVerdict.PRACTICALLY_EQUAL
+    return Verdict.PRACTICALLY_EQUAL if is_near and comparison.is_best_settled else Verdict.CANNOT_TELL
+
+
+def _is_equal_to_best(row: ComparedRow) -> bool:
+    """Whether the row has the outcomes of the best one."""
+    return row.variance == 0 and row.above_best.mean == 0
 
 
 def is_deterministic_configuration(configuration: InferenceConfiguration, *, per_slot: bool) -> bool:
@@ -246,6 +243,10 @@ def _find_deterministic_alternative(comparison: Comparison, *, per_slot: bool) -
     )
 
 
-def _preference_sort_key(row: ComparedRow, *, per_slot: bool) -> tuple[bool, int, float, str]:
+def _preference_sort_key(
+    comparison: Comparison, row: ComparedRow, *, per_slot: bool
+) -> tuple[bool, bool, int, float, str]:
+    depends = not _is_deterministic_row(row, per_slot=per_slot)
+    is_open = _judge_choice(comparison, row) is Verdict.CANNOT_TELL
     computed = InferenceConfiguration(row.configuration).num_statistics_from_mini_batch
-    return not _is_deterministic_row(row, per_slot=per_slot), computed, row.loss, row.configuration
+    return depends, is_open, computed, row.loss, row.configuration

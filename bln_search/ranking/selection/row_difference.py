@@ -41,17 +41,17 @@ class RowDifference:
 
 
 def find_compared_difference(first: RowKey, second: RowKey, comparison: Comparison | None) -> RowDifference | None:
-    """Return the difference of two compared rows; None unless the comparison contains both."""
+    """Return the difference of two rows from a comparison; None unless one of them is its best row."""
     indices = {} if comparison is None else {row.key: index for index, row in enumerate(comparison.rows)}
     if comparison is None or first not in indices or second not in indices:
         return None
-    lower, higher = sorted((indices[first], indices[second]))
-    pair = comparison.find_pair(lower, higher)
-    if pair is None:
+    if 0 not in (indices[first], indices[second]):
         return None
-    is_reversed = lower == indices[second]  # a pair is its first row minus its second one
-    loss = pair.loss if is_reversed else pair.loss.with_rows_swapped
-    accuracy = pair.accuracy if is_reversed or pair.accuracy is None else pair.accuracy.with_rows_swapped
+    is_first_best = indices[first] == 0
+    of_worse = comparison.rows[indices[second if is_first_best else first]]
+    loss, accuracy = of_worse.above_best, of_worse.accuracy_above_best
+    if not is_first_best:
+        loss, accuracy = loss.with_rows_swapped, accuracy and accuracy.with_rows_swapped
     return RowDifference(loss.mean, loss.low, loss.high, loss.adjusted, adjusted=True, accuracy=accuracy)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pydantic import Field
-
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
@@ -27,10 +25,10 @@ class SelectedRowPerformance(StoredAnalysisModel):
     chosen_on: Split
     reported_on: Split
     loss: float
-    other_loss: float = Field(validation_alias="loss_there")
-    other_accuracy: float | None = Field(validation_alias="accuracy_there")
-    other_rank: int = Field(validation_alias="place_there")
-    ranked_rows: int = Field(validation_alias="of")
+    other_loss: float
+    other_accuracy: float | None
+    other_rank: int
+    ranked_rows: int
     regret: float
     accuracy_regret: float | None
 

@@ -1,4 +1,4 @@
-"""Charts of a comparison: differences to the best row, and the critical-difference diagram."""
+"""Chart of a comparison: differences to the best row."""
 
 from __future__ import annotations
 
@@ -40,17 +40,15 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
     point_labels = make_label_by_distinct_point(row.point for row in comparison.rows)
     rows: list[dict[str, Any]] = []
     for index, row in enumerate(comparison.rows):
-        pair = comparison.find_pair(0, index)
         rows.append(
             {
                 "row": labels[index],
                 **({"parameters": point_labels[row.point]} if row.point else {}),
-                "group": row.letters or "",
-                "difference": 0.0 if pair is None else -pair.loss.mean,
-                "low": 0.0 if pair is None else -pair.loss.high,
-                "high": 0.0 if pair is None else -pair.loss.low,
-                "p": None if pair is None else pair.loss.adjusted,
-                "in_top_group": row.in_top_group,
+                "verdict": row.verdict,
+                "difference": row.above_best.mean,
+                "low": row.above_best.low,
+                "high": row.above_best.high,
+                "p": row.above_best.adjusted,
             }
         )
     trace = {
@@ -68,8 +66,8 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
         },
         "marker": {
             "size": 9,
-            "color": [COLOURS[2] if row["in_top_group"] else COLOURS[7] for row in rows],
-            "symbol": ["circle" if row["in_top_group"] else "circle-open" for row in rows],
+            "color": [COLOURS[7] if row.is_worse else COLOURS[2] for row in comparison.rows],
+            "symbol": ["circle-open" if row.is_worse else "circle" for row in comparison.rows],
         },
         "text": [_row_hover_text(row, point_labels[row.point]) for row in comparison.rows],
         "hovertemplate": "%{y}: %{x:+.5f}%{text}<extra></extra>",
@@ -83,83 +81,35 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
             xaxis={"zeroline": True, "zerolinewidth": 2},
             showlegend=False,
             height=_height_for_rows(len(rows)),
+            shapes=[_margin_shape(comparison.margin)],
         ),
     }
     caption = (
-        "Bars are 95 % confidence intervals over seeds and examples. Filled marks: rows up to the first that is "
-        "significantly different from the best row (5 %, corrected for all pairs)."
+        "Bars are 95 % confidence intervals of each difference alone. Shaded: practically equal to the best row. Open "
+        "marks: significantly worse (5 %, corrected for all rows)."
     ) + _numbered_labels_note(comparison)
     return Chart("Differences to the best row", caption, figure, rows)
 
 
-def critical_difference_chart(comparison: Comparison) -> Chart | None:
-    """Critical-difference diagram: mean ranks over seeds, with lines joining rows that do not differ (Nemenyi).
-
-    Returns None if the comparison has no Friedman test.
-    """
-    test = comparison.friedman
-    if test is None:
-        return None
-    labels = compared_row_labels(comparison.rows, numbered=True)
-    ranked = sorted(
-        ((row.mean_rank or 0.0, label) for row, label in zip(comparison.rows, labels, strict=True)),
-        key=lambda ranked_row: ranked_row[0],
-    )
-    ranks = [rank for rank, _ in ranked]
-    groups = _rank_groups_within_difference(ranks, test.critical_difference)
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": ranks,
-            "y": list(range(len(ranked))),
-            "marker": {"size": 9, "color": COLOURS[0]},
-            "text": [label for _, label in ranked],
-            "hovertemplate": "%{text}: mean rank %{x:.2f}<extra></extra>",
-            "showlegend": False,
-        }
-    ]
-    traces += [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": [ranks[first], ranks[last]],
-            "y": [-1 - 0.6 * index] * 2,
-            "line": {"width": 5, "color": COLOURS[1]},
-            "hoverinfo": "skip",
-            "showlegend": False,
-        }
-        for index, (first, last) in enumerate(groups)
-    ]
-    bottom = -1.6 - 0.6 * len(groups)
-    figure = {
-        "data": traces,
-        "layout": plotly_layout(
-            "mean rank over seeds",
-            "",
-            yaxis={
-                "tickvals": list(range(len(ranked))),
-                "ticktext": [label for _, label in ranked],
-                "range": [len(ranked) - 0.5, bottom],
-                "zeroline": False,
-            },
-            height=_height_for_rows(len(ranked) + len(groups)),
-        ),
+def _margin_shape(margin: float) -> dict[str, Any]:
+    """The region of practically equal rows."""
+    return {
+        "type": "rect",
+        "xref": "x",
+        "yref": "paper",
+        "x0": -margin,
+        "x1": margin,
+        "y0": 0,
+        "y1": 1,
+        "fillcolor": COLOURS[2],
+        "opacity": 0.12,
+        "line": {"width": 0},
+        "layer": "below",
     }
-    rows = [
-        {"row": label, "mean_rank": rank, "critical_difference": test.critical_difference} for rank, label in ranked
-    ]
-    caption = (
-        f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
-        f"p = {test.p:.2g}. Orange lines join rows whose mean ranks differ by less than the critical difference of "
-        f"{test.critical_difference:.2f} (Nemenyi, 5 %)."
-    ) + _numbered_labels_note(comparison)
-    return Chart("Critical difference of mean ranks", caption, figure, rows)
 
 
 def _row_hover_text(row: ComparedRow, point_label: str) -> str:
-    group = f", group {row.letters}" if row.letters else ""
-    return f"{group}<br>{point_label}" if row.point else group
+    return f", {row.verdict}<br>{point_label}" if row.point else f", {row.verdict}"
 
 
 def _numbered_labels_note(comparison: Comparison) -> str:
@@ -167,16 +117,6 @@ def _numbered_labels_note(comparison: Comparison) -> str:
     if len({row.point for row in comparison.rows}) < 2:
         return ""
     return " #3 is the third of the compared rows by mean loss; the leaderboard has its parameters."
-
-
-def _rank_groups_within_difference(ranks: Sequence[float], difference: float) -> list[tuple[int, int]]:
-    """First and last row of the maximal runs, ordered by rank, whose ranks lie within the critical difference."""
-    runs: list[tuple[int, int]] = []
-    for first in range(len(ranks)):
-        last = max(index for index in range(first, len(ranks)) if ranks[index] - ranks[first] <= difference)
-        if last > first and (not runs or last > runs[-1][1]):
-            runs.append((first, last))
-    return runs
 
 
 def _height_for_rows(rows: int) -> int:

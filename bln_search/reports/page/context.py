@@ -19,7 +19,6 @@ from bln_search.ranking.grouping import (
 from bln_search.ranking.leaderboard import Leaderboard, build_leaderboard_from_evaluations
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.selection.seed_t_test import find_leaderboard_top_group
 from bln_search.reports.charts.configurations import ByConfiguration
 from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.charts.evaluation_settings import restrict_to_settings_of_best_points
@@ -69,17 +68,11 @@ class StudyReportContext:
         """Mean losses by seed of every row, on the split that decides the ranking."""
         return group_losses_by_row(self.evaluations, self.ranking_split)
 
-    @cached_property
-    def t_test_top_group_p_values(self) -> dict[RowKey, float] | None:
-        """Top group by paired t tests over seeds, with p values; None where no test is possible."""
-        return find_leaderboard_top_group(self.leaderboard, self.losses_by_row)
-
     @property
-    def top_group_keys(self) -> Collection[RowKey]:
-        """Top group of the comparison; without one, by paired t tests over seeds."""
-        if self.analysis is not None and self.analysis.comparison is not None:
-            return {row.key for row in self.analysis.comparison.top_group}
-        return self.t_test_top_group_p_values or {}
+    def keys_of_rows_not_worse(self) -> Collection[RowKey]:
+        """Rows that may be the best one; empty without a comparison."""
+        comparison = None if self.analysis is None else self.analysis.comparison
+        return () if comparison is None else {row.key for row in comparison.rows_not_worse}
 
     @cached_property
     def chart_losses_by_setting(self) -> dict[RowKeyWithoutConfiguration, ByConfiguration]:

@@ -8,12 +8,11 @@ from bln_search.ranking.grouping import RowKeyWithoutConfiguration
 from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.reports.charts.comparison import (
     compared_row_labels,
-    critical_difference_chart,
     differences_to_best_chart,
 )
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.variance import variance_shares_chart
-from bln_search.reports.formatting import format_difference_and_p_value, format_group_letters
+from bln_search.reports.formatting import format_difference_and_p_value
 from bln_search.reports.page.blocks import (
     Block,
     Column,
@@ -39,9 +38,7 @@ def analysis_section(context: StudyReportContext) -> Section | None:
     blocks: list[Block] = [Paragraph(text) for text in analysis_sentences(analysis)]
     if analysis.comparison is not None:
         blocks.append(_comparison_table(analysis.comparison))
-        blocks += figures_of_existing_charts(
-            differences_to_best_chart(analysis.comparison), critical_difference_chart(analysis.comparison)
-        )
+        blocks += figures_of_existing_charts(differences_to_best_chart(analysis.comparison))
     for arm, point in dict.fromkeys((shares.arm, shares.point) for shares in analysis.shares):
         blocks += figures_of_existing_charts(variance_shares_chart(analysis.shares, arm, point), label=arm)
     blocks += figures_of_existing_charts(latency_chart(analysis.latencies, analysis.device, analysis.threads))
@@ -49,24 +46,24 @@ def analysis_section(context: StudyReportContext) -> Section | None:
 
 
 def _comparison_table(comparison: Comparison) -> Table:
-    columns = [Column("Row"), Column("Group"), Column(f"{comparison.split.value.capitalize()} loss", ColumnKind.NUMBER)]
+    loss = f"{comparison.split.value.capitalize()} loss"
+    columns = [Column("Row"), Column("Verdict"), Column(loss, ColumnKind.NUMBER)]
     columns += [Column("Less the best (95 %)", ColumnKind.NUMBER), Column("p (corrected)", ColumnKind.NUMBER)]
     has_accuracy = all(row.accuracy is not None for row in comparison.rows)
     columns += [Column("Accuracy %", ColumnKind.NUMBER)] if has_accuracy else []
-    columns += [Column("Ranks", ColumnKind.NUMBER), Column("First", ColumnKind.NUMBER)]
+    columns += [Column("P(best)", ColumnKind.NUMBER)]
     rows = []
-    for index, (row, label) in enumerate(zip(comparison.rows, compared_row_labels(comparison.rows), strict=True)):
+    for row, label in zip(comparison.rows, compared_row_labels(comparison.rows), strict=True):
         cells = [
             label,
-            format_group_letters(row),
+            str(row.verdict),
             f"{row.loss:.4f}",
-            *format_difference_and_p_value(comparison.find_pair(0, index)),
+            *format_difference_and_p_value(row),
         ]
         cells += [] if row.accuracy is None else [f"{100 * row.accuracy:.2f}"]
-        cells += [f"{row.lowest_rank}–{row.highest_rank}", f"{row.first_share:.0%}"]
-        rows.append(Row(cells, "first" if row.in_top_group else ""))
-    caption = "Compared rows (compact letter display): rows that share a letter are not significantly different"
-    return Table(caption, columns, rows)
+        cells += [f"{row.first_share:.0%}"]
+        rows.append(Row(cells, "" if row.is_worse else "first"))
+    return Table("Compared rows: each beside the best one (95 %, corrected for all rows)", columns, rows)
 
 
 def probes_section(context: StudyReportContext) -> Section | None:

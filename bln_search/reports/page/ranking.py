@@ -1,4 +1,4 @@
-"""Section of the leaderboard with confidence intervals and the top group."""
+"""Section of the leaderboard with confidence intervals."""
 
 from __future__ import annotations
 
@@ -51,23 +51,17 @@ def leaderboard_section(context: StudyReportContext) -> Section:
 
 def _ranking_significance_text(context: StudyReportContext) -> str:
     text = f"{len(context.leaderboard.rows):,} rows, ranked by mean {context.ranking_split} loss over seeds. "
-    size = len(context.t_test_top_group_p_values or ())
-    by_seeds = "by seeds alone (paired t test, 5 %, Holm). "
     if context.leaderboard.best_row is None:
         text += "No row has all its seeds: there are no ranks. "
     elif context.analysis is not None and context.analysis.comparison is not None:
-        text += "The next section says which rows differ significantly. "
-    elif context.t_test_top_group_p_values is None:
-        text += "With one seed neither confidence intervals nor significance are known. "
-    elif size > 1:
-        text += f"No significant difference among the first {size} rows (marked =) {by_seeds}"
-    else:
-        text += f"The first row is significantly better than the next {by_seeds}"
+        text += "The next section says which rows are worse than the best one. "
+    elif len(context.study.spec.seeds) == 1:
+        text += "With one seed there are no confidence intervals over seeds. "
     return text + "± is half the 95 % confidence interval of the mean over seeds."
 
 
 def _leaderboard_table(context: StudyReportContext) -> Table:
-    board, top_group = context.leaderboard, context.top_group_keys
+    board, not_worse = context.leaderboard, context.keys_of_rows_not_worse
     identity = list_optional_headings_and_attributes(board.rows)
     columns = [
         Column("Rank", ColumnKind.NUMBER),
@@ -91,7 +85,7 @@ def _leaderboard_table(context: StudyReportContext) -> Table:
                 format_metric_interval(_metric_interval(row, column), column.metric, places)
                 for column, places in zip(metrics, decimals, strict=True)
             ],
-            in_top_group=row.key in top_group,
+            is_first=row.key in not_worse,
         )
         for row in board.rows
     ]
@@ -100,14 +94,14 @@ def _leaderboard_table(context: StudyReportContext) -> Table:
 
 
 def _leaderboard_table_row(
-    row: LeaderboardRow, attributes: list[str], metrics: Sequence[str], *, in_top_group: bool
+    row: LeaderboardRow, attributes: list[str], metrics: Sequence[str], *, is_first: bool
 ) -> Row:
-    rank = "–" if row.rank is None else f"{row.rank}{' =' if in_top_group else ''}"
+    rank = "–" if row.rank is None else str(row.rank)
     reason = find_unranked_reason(row)
     cells = [rank, *source_letter_cells(row.configuration), *(str(getattr(row, attribute)) for attribute in attributes)]
     cells += [row.estimate or "–", str(row.batch_size)]
     cells += [*metrics, str(row.seeds), f"{row.state.value}: {reason}" if reason else row.state.value]
-    style = "unranked" if row.rank is None else "first" if in_top_group else ""
+    style = "unranked" if row.rank is None else "first" if is_first else ""
     return Row(cells, style)
 
 

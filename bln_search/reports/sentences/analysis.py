@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Comparison, FriedmanTestSummary
+from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
@@ -18,7 +18,7 @@ from bln_search.reports.sentences.recommendation import (
     row_identity_label,
     significant_digits_of_compared_points,
 )
-from bln_search.reports.sentences.significance import comparison_method_text, first_rows_significance_text
+from bln_search.reports.sentences.significance import comparison_method_text, row_verdicts_text
 from bln_search.specs.sections.space import format_encoded_point
 
 _MIN_WRITTEN_SHARE = 0.005
@@ -42,47 +42,24 @@ def analysis_sentences(analysis: Analysis, *, standalone: bool = False) -> list[
         sentences.append(format_sentence(RANKED_ON_TEST))
     if comparison is None:
         return [*sentences, f"Rows are not compared: {analysis.reason}."] if analysis.reason else sentences
-    sentences.append(
-        f"{format_sentence(first_rows_significance_text(comparison))} {comparison_method_text(comparison)}"
-    )
+    sentences.append(f"{format_sentence(row_verdicts_text(comparison))} {comparison_method_text(comparison)}")
     benefit = compute_normalization_benefit(comparison)
     if benefit is not None:
         sentences.append(normalization_benefit_sentence(benefit))
-    sentences += friedman_and_variance_sentences(analysis)
+    sentences += variance_sentences(analysis)
     if analysis.selection is not None:
         sentences.append(selection_bias_sentence(analysis.selection, comparison, analysis.recommendation))
     return sentences
 
 
-def friedman_and_variance_sentences(analysis: Analysis) -> list[str]:
-    """Friedman's test and the variance shares of the compared loss."""
+def variance_sentences(analysis: Analysis) -> list[str]:
+    """The variance shares of the compared loss."""
     comparison = analysis.comparison
-    if comparison is None:
-        return []
-    shares = [
+    return [
         _variance_shares_text(shares)
         for shares in analysis.shares
-        if (shares.split, shares.metric) == (comparison.split, "loss")
+        if comparison is not None and (shares.split, shares.metric) == (comparison.split, "loss")
     ]
-    return shares if comparison.friedman is None else [_friedman_sentence(comparison, comparison.friedman), *shares]
-
-
-def _friedman_sentence(comparison: Comparison, test: FriedmanTestSummary) -> str:
-    return (
-        f"Friedman test over {comparison.seeds} seeds, for these {comparison.examples} examples only: "
-        f"chi² = {test.statistic:.1f}, p = {test.p:.2g}; {_critical_difference_text(comparison, test)} (Nemenyi, 5 %)."
-    )
-
-
-def _critical_difference_text(comparison: Comparison, test: FriedmanTestSummary) -> str:
-    """From which difference on mean ranks differ significantly; ranks from 1 to N differ by at most N - 1."""
-    largest = len(comparison.rows) - 1
-    if test.critical_difference >= largest:
-        return (
-            f"no mean ranks can differ significantly: the critical difference of {test.critical_difference:.2f} is not "
-            f"below {largest}, the largest possible one"
-        )
-    return f"mean ranks that differ by more than {test.critical_difference:.2f} are significantly different"
 
 
 def _recommendation_sentences(analysis: Analysis) -> list[str]:

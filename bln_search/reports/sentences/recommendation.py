@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from bln_search.core.enums import Split
+from bln_search.core.names import format_count_with_noun
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.selection.recommendation import (
-    Confidence,
     CurrentConfigurationRow,
     DeterministicAlternative,
     Recommendation,
 )
 from bln_search.reports.sentences.leaderboard import format_sentence
+from bln_search.reports.sentences.significance import format_margin, verdict_text
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import DIGITS, format_encoded_point
 
@@ -30,6 +31,7 @@ def recommendation_text(recommendation: Recommendation, point_digits: int = DIGI
     is_obvious = not recommendation.is_best or not recommendation.deterministic  # the reason or the limits say it
     facts = (
         recommendation_headline(recommendation, point_digits),
+        f"{recommendation.verdict.capitalize()}: {verdict_text(recommendation)}",
         recommendation_reason(recommendation),
         None if is_obvious else "it is independent of the mini-batch",
         loss_excess_text_unless_best(recommendation),
@@ -59,32 +61,26 @@ def row_identity_label(row: Recommendation | DeterministicAlternative | Compared
 
 def recommendation_reason(recommendation: Recommendation) -> str:
     """Why the row is recommended."""
-    current = recommendation.current
-    if current is not None and current.is_recommended:
-        if current.significantly_better:
-            return "this is the current configuration of the network: it is near the lowest mean loss"
-        return "this is the current configuration of the network: no other is significantly better (5 %, corrected)"
-    if recommendation.is_best and recommendation.confidence is Confidence.SIGNIFICANT:
-        others = recommendation.compared_rows - 1
-        other_rows = "the other row" if others == 1 else f"all {others} other rows"
-        return f"it has the lowest mean loss and is significantly better than {other_rows} (5 %, corrected)"
-    if recommendation.is_best:
+    margin = format_margin(recommendation.margin)
+    if recommendation.current is not None and recommendation.current.is_recommended:
         return (
-            f"it has the lowest mean loss, and the lowest in {recommendation.first_share:.0%} of the bootstrap draws "
-            "of seeds and examples"
+            "this is the current configuration of the network: its expected loss on other examples is at most "
+            f"{margin} above the lowest"
         )
-    group = f"of the {recommendation.near_best_rows} rows near the lowest mean loss"
+    if recommendation.is_best:
+        return f"it has the lowest mean loss (P(best) = {recommendation.first_share:.0%})"
+    group = f"of the {recommendation.candidate_rows} rows whose expected loss is at most {margin} above the lowest"
     if recommendation.deterministic:
         return f"{group} it is the cheapest that is independent of the mini-batch"
     return f"{group} it is the cheapest (none of them is independent of the mini-batch)"
 
 
 def recommendation_caveats(recommendation: Recommendation, point_digits: int = DIGITS) -> list[str]:
-    """What a user must know besides: the current configuration, batch sizes, a single seed, the alternative."""
+    """What a user must know besides: the current configuration, rows left out, batch sizes, the alternative."""
     facts = (
-        _gain_over_current_text(recommendation.current),
+        _current_configuration_text(recommendation.current),
+        _excluded_rows_text(recommendation),
         _batch_sizes_text(recommendation),
-        "one seed: this applies to that network only" if recommendation.confidence is Confidence.ONE_SEED else None,
         _deterministic_alternative_text(recommendation, point_digits),
     )
     return [fact for fact in facts if fact is not None]
@@ -100,16 +96,24 @@ def loss_excess_text_unless_best(recommendation: Recommendation) -> str | None:
     )
 
 
-def _gain_over_current_text(current: CurrentConfigurationRow | None) -> str | None:
+def _current_configuration_text(current: CurrentConfigurationRow | None) -> str | None:
     if current is None or current.is_recommended:
         return None
     name = " ".join(
         part for part in (current.configuration, f"({current.estimate})" if current.estimate else "") if part
     )
+    above = current.above_best
     return (
-        f"its mean loss is {current.gain:.4f} lower than that of the current configuration of the network, {name} "
-        f"(95 % confidence interval {current.low:.4f} to {current.high:.4f})"
+        f"the loss of the current configuration of the network, {name}, is {above.mean:.4f} above the lowest "
+        f"(95 % confidence interval {above.low:.4f} to {above.high:.4f})"
     )
+
+
+def _excluded_rows_text(recommendation: Recommendation) -> str | None:
+    if not recommendation.excluded_rows:
+        return None
+    rows = format_count_with_noun(recommendation.excluded_rows, "row predicts", "rows predict")
+    return f"{rows} no better than the class frequencies, and is not recommended"
 
 
 def _batch_sizes_text(recommendation: Recommendation) -> str | None:

@@ -9,7 +9,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
-from bln_search.reports.sentences.analysis import friedman_and_variance_sentences, selection_bias_sentence
+from bln_search.reports.sentences.analysis import selection_bias_sentence, variance_sentences
 from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
@@ -22,8 +22,8 @@ from bln_search.reports.sentences.recommendation import (
 )
 from bln_search.reports.sentences.significance import (
     comparison_method_text,
-    first_rows_significance_text,
-    required_seeds_assumptions_text,
+    required_data_assumptions_text,
+    row_verdicts_text,
 )
 
 
@@ -87,7 +87,7 @@ def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
 
 def _fact_lines(analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None) -> list[str]:
     facts = [] if recommendation is None else [format_sentence(_reason_with_upper_bound(recommendation))]
-    facts.append(format_sentence(first_rows_significance_text(comparison)))
+    facts.append(format_sentence(row_verdicts_text(comparison)))
     benefit = compute_normalization_benefit(comparison)
     if benefit is not None:
         facts.append(normalization_benefit_sentence(benefit))
@@ -113,9 +113,9 @@ def _reason_with_upper_bound(recommendation: Recommendation) -> str:
 
 
 def _detail_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
-    required = required_seeds_assumptions_text(comparison)
+    required = required_data_assumptions_text(comparison)
     return [
         comparison_method_text(comparison),
         *([] if required is None else [required]),
-        *friedman_and_variance_sentences(analysis),
+        *variance_sentences(analysis),
     ]

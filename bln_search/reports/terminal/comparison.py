@@ -11,13 +11,12 @@ from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.row_columns import (
-    group_letters_column,
-    rank_range_column,
     recommended_mark_column,
     row_identity_columns,
+    verdict_column,
 )
 
-_DROP_ACCURACY, _DROP_P_BEST, _DROP_POPULATION, _DROP_LOSS, _DROP_GROUP, _DROP_RANK_RANGE, _DROP_P = range(1, 8)
+_DROP_ACCURACY, _DROP_P_BEST, _DROP_POPULATION, _DROP_LOSS, _DROP_P, _DROP_VERDICT = range(1, 7)
 
 
 def row_comparison_table(
@@ -29,7 +28,7 @@ def row_comparison_table(
     has_details: bool = False,
     score: str = CROSS_ENTROPY,
 ) -> FittedTable:
-    """Every row with its group, rank range and difference to the best row.
+    """Every row with its verdict and its difference to the best row.
 
     Args:
         comparison: The comparison.
@@ -40,13 +39,11 @@ def row_comparison_table(
         score: What the loss is, with its unit.
     """
     rows = comparison.rows
-    differences, p_values = zip(
-        *(format_difference_and_p_value(comparison.find_pair(0, index)) for index in range(len(rows))), strict=True
-    )
+    differences, p_values = zip(*map(format_difference_and_p_value, rows), strict=True)
     columns = [
         recommended_mark_column([row.key == recommended for row in rows]),
         Column("rank", [str(place) for place in range(1, len(rows) + 1)], CellKind.NUMBER, is_key=True),
-        group_letters_column(rows, _DROP_GROUP),
+        verdict_column([row.verdict for row in rows], _DROP_VERDICT),
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
         Column(f"{comparison.split} loss", [f"{row.loss:.4f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_LOSS),
         Column(
@@ -60,25 +57,22 @@ def row_comparison_table(
             "p (corrected)",
             p_values,
             CellKind.NUMBER,
-            legend=f"p (corrected): p-value of that difference, corrected for {len(comparison.pairs)} pairs",
+            legend="p (corrected): p-value of that difference, corrected for all pairs of rows",
             drop_order=_DROP_P,
         ),
         _accuracy_column(rows),
-        rank_range_column(rows, _DROP_RANK_RANGE),
         Column(
             "P(best)",
             [f"{row.first_share:.0%}" for row in rows],
             CellKind.NUMBER,
-            legend="P(best): share of bootstrap draws in which the row has the lowest loss",
+            legend="P(best): probability that the row has the lowest loss",
             drop_order=_DROP_P_BEST,
         ),
     ]
     return FittedTable(
         [column for column in columns if column is not None],
         title,
-        row_styles=["bold" if row.in_top_group else None for row in rows]
-        if _has_rows_outside_top_group(comparison)
-        else None,
+        row_styles=[None if row.is_worse else "bold" for row in rows] if any(row.is_worse for row in rows) else None,
         all_columns=all_columns,
         has_details=has_details,
     )
@@ -88,7 +82,3 @@ def _accuracy_column(rows: Sequence[ComparedRow]) -> Column | None:
     """Accuracies; None for a score without correctness."""
     cells = [f"{100 * row.accuracy:.2f}" for row in rows if row.accuracy is not None]
     return Column("accuracy %", cells, CellKind.NUMBER, drop_order=_DROP_ACCURACY) if cells else None
-
-
-def _has_rows_outside_top_group(comparison: Comparison) -> bool:
-    return len(comparison.top_group) < len(comparison.rows)

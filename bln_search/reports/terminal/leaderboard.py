@@ -21,9 +21,9 @@ from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, 
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.row_columns import (
-    group_letters_or_rank_range_column,
     recommended_mark_column,
     row_identity_columns,
+    verdict_column,
 )
 
 ComparedRows = Mapping[RowKey, ComparedRow]
@@ -35,7 +35,7 @@ _SHORTEN_ORDER = {(False, "loss"): 1, (False, "accuracy"): 2, (True, "accuracy")
 _DROP_ORDER = {(False, "loss"): 3, (False, "accuracy"): 5, (True, "accuracy"): 8, (True, "loss"): 9}
 """Order in which metrics are dropped, by whether their split ranks the rows, and metric."""
 
-_DROP_POPULATION, _DROP_GROUP = 7, 10
+_DROP_POPULATION, _DROP_VERDICT = 7, 10
 _DROP_CONDITION = 0
 """Metrics under conditions are dropped before those on clean images, and lose their deviation before."""
 
@@ -63,7 +63,7 @@ def leaderboard_table(
         board: The leaderboard.
         title: Title of the table.
         limit: Maximum number of rows; None for all.
-        compared: Compared rows, whose groups are shown.
+        compared: Compared rows, whose verdicts are shown.
         recommended: Row to mark.
         all_columns: Print columns that do not fit in further tables.
         has_details: The note on columns that do not fit mentions the option --details.
@@ -74,7 +74,11 @@ def leaderboard_table(
     columns = [
         recommended_mark_column([row.key == recommended for row in rows]),
         Column("rank", [str(row.rank) if row.rank else "–" for row in rows], CellKind.NUMBER, is_key=True),
-        group_letters_or_rank_range_column([compared.get(row.key) for row in rows], _DROP_GROUP) if compared else None,
+        verdict_column(
+            [None if (found := compared.get(row.key)) is None else found.verdict for row in rows], _DROP_VERDICT
+        )
+        if compared
+        else None,
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
         *(
             _build_metric_column(board, rows, column, score)

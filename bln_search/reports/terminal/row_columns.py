@@ -1,4 +1,4 @@
-"""Columns that the tables of rows share: configuration, group of rows without a significant difference, rank range."""
+"""Columns that the tables of rows share: configuration, verdict."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from rich.text import Text
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.method import StatisticSource
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import ComparedRow
+from bln_search.ranking.comparison import RowVerdict
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
-
-_MAX_LETTERS = 4
-"""Number of letters of a row up to which the group column is readable."""
 
 _STYLES = {
     StatisticSource.POPULATION: "bold green",
@@ -86,41 +83,21 @@ def recommended_mark_column(is_recommended: Sequence[bool]) -> Column:
     return Column("recommended", cells, CellKind.CODE, heading="", legend="* recommended")
 
 
-def group_letters_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
-    """Letters of the compact letter display.
+def verdict_column(verdicts: Sequence[RowVerdict | None], drop_order: int, of: str = "the best row") -> Column | None:
+    """What is known about each row beside the best one; None where nothing is.
 
-    Returns:
-        None where letters add nothing: all rows are in one group, or rows are in so many groups that their letters
-        cannot be read.
+    Args:
+        verdicts: Verdict of each row; None for a row that was not compared.
+        drop_order: Order in which the column is dropped.
+        of: What the rows are compared with.
     """
-    letters = [None if row is None else row.letters for row in rows]
-    return letters_column_if_readable(
-        letters, "group: rows that share a letter do not differ significantly (5 %, corrected)", drop_order
-    )
-
-
-def letters_column_if_readable(letters: Sequence[str | None], legend: str, drop_order: int) -> Column | None:
-    """A column of letters with its legend; None where letters add nothing, as for `group_letters_column`."""
-    shown = {letter for letter in letters if letter}
-    if len(shown) < 2 or max(map(len, shown)) > _MAX_LETTERS:
-        return None
-    return Column("group", [letter or "" for letter in letters], CellKind.CODE, legend=legend, drop_order=drop_order)
-
-
-def group_letters_or_rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
-    """Letters where they can be read, otherwise rank ranges; None where no row differs significantly from another."""
-    return group_letters_column(rows, drop_order) or rank_range_column(rows, drop_order)
-
-
-def rank_range_column(rows: Sequence[ComparedRow | None], drop_order: int) -> Column | None:
-    """Simultaneous 95 % confidence intervals of the ranks; None where all rows have the same."""
-    if len({(row.lowest_rank, row.highest_rank) for row in rows if row is not None}) < 2:
+    if not {RowVerdict.PRACTICALLY_EQUAL, RowVerdict.WORSE} & set(verdicts):
         return None
     return Column(
-        "rank range",
-        ["" if row is None else f"{row.lowest_rank}–{row.highest_rank}" for row in rows],
-        CellKind.NUMBER,
-        legend="rank range: 95 % confidence interval of the rank",
+        "verdict",
+        [verdict or "" for verdict in verdicts],
+        CellKind.CODE,
+        legend=f"verdict: each row beside {of} (95 %, corrected for all rows)",
         drop_order=drop_order,
     )
 

@@ -150,9 +150,12 @@ class RankingSpec(SpecSection):
 
     Attributes:
         split: The split that ranks: `validation`, or `test` to compare with published tables, with a warning.
+        practical: Difference of mean losses up to which rows are practically equal, in the unit of the loss. By default
+            0.01 nats for a score that says which predictions are correct, else 1 % of the lowest loss.
     """
 
     split: Split = Split.VALIDATION
+    practical: Annotated[float, Field(ge=0, le=1e6)] | None = None
 
     @model_validator(mode="after")
     def _check_split(self) -> RankingSpec:

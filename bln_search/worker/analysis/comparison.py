@@ -12,7 +12,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.paired.sampled_examples import MAX_COMPARED_EXAMPLES, draw_compared_examples
 from bln_search.ranking.selection.normalization_benefit import WITHOUT_NORMALIZATION
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
@@ -27,6 +27,7 @@ def compare_best_ranked_rows(
     board: Leaderboard,
     only: Sequence[RowKey] | None = None,
     current: RowKey | None = None,
+    margin: float | None = None,
 ) -> tuple[Comparison | None, str | None]:
     """Compare the best ranked rows, and the best one without normalization, on the split by which they are ranked.
 
@@ -36,6 +37,7 @@ def compare_best_ranked_rows(
         board: The leaderboard of these evaluations.
         only: Rows to compare; None for all ranked rows.
         current: Row of the current configuration of the networks; None where there is none.
+        margin: Difference of mean losses up to which rows are practically equal; None for the default.
 
     Returns:
         The comparison, or the reason why there is none.
@@ -57,8 +59,8 @@ def compare_best_ranked_rows(
         return None, "per-example outcomes are not stored for all rows"
     if not board.has_accuracy:
         table = replace(table, has_correctness=False)
-    comparison = compare_all_pairs_of_rows(
-        rows, table, board.ranked_on, not_compared=len(ranked) - len(rows), current=current
+    comparison = compare_rows(
+        rows, table, board.ranked_on, margin=margin, not_compared=len(ranked) - len(rows), current=current
     )
     return comparison, None
 

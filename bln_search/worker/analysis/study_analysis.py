@@ -16,6 +16,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.probe_results import TrialProbe
+from bln_search.ranking.selection.baseline_check import find_arms_no_better_than_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
 from bln_search.ranking.selection.selected_row import find_selected_row_performance
 from bln_search.ranking.study_effects import (
@@ -25,7 +26,7 @@ from bln_search.ranking.study_effects import (
 )
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.analysis.baseline_check import find_arms_not_beating_class_prior
+from bln_search.worker.analysis.baseline_check import find_class_prior_of_study
 from bln_search.worker.analysis.comparison import compare_best_ranked_rows
 from bln_search.worker.analysis.deployed_row import find_deployed_row_of_external_study
 from bln_search.worker.analysis.failures import capture_failure
@@ -141,18 +142,22 @@ def _analyze_without_layer_search(
         (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
     )
     deployed = find_deployed_row_of_external_study(study.spec, [row.key for row in board.rows if row.rank is not None])
-    comparison, reason = compare_best_ranked_rows(ledger.results, records, board, current=deployed)
+    comparison, reason = compare_best_ranked_rows(
+        ledger.results, records, board, current=deployed, margin=study.spec.ranking.practical
+    )
     layers = compute_per_layer_results_of_study(ledger, study.id)
     stored = ledger.analyses.find_current_analysis(study.id) if environment is None else None
     earlier = Analysis() if stored is None else stored.analysis
-    baseline_check = (
-        earlier.no_better_than_class_prior
+    prior = (
+        earlier.class_prior
         if environment is None
-        else find_arms_not_beating_class_prior(board, study.spec, environment)
+        else find_class_prior_of_study(study.spec, board.ranked_on, environment)
     )
+    baseline_check = find_arms_no_better_than_prior(board, prior)
     if comparison is None:
         return Analysis(
             selection=find_selected_row_performance(board),
+            class_prior=prior,
             no_better_than_class_prior=baseline_check,
             layers=layers,
             layers_reason=earlier.layers_reason,
@@ -163,6 +168,7 @@ def _analyze_without_layer_search(
         comparison,
         _group_probe_losses_by_batch_size(probes),
         per_slot=study.spec.has_populations_per_slot,
+        prior_loss=None if prior is None else prior.loss,
     )
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = group_values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
@@ -173,6 +179,7 @@ def _analyze_without_layer_search(
         comparison=comparison,
         selection=find_selected_row_performance(board),
         recommendation=recommendation,
+        class_prior=prior,
         no_better_than_class_prior=baseline_check,
         effects=compute_effects_of_each_setting(values),
         shares=compute_variance_shares(values),

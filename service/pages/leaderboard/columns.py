@@ -109,10 +109,7 @@ def list_available_columns(
 
 def _comparison_columns() -> list[LeaderboardColumn]:
     return [
-        LeaderboardColumn("group", "Group", "rows that share a letter do not differ significantly", term="group"),
-        LeaderboardColumn(
-            "ranks", "Ranks", "ranks that the row may have, all of them together with 95 %", is_number=True, term="rank"
-        ),
+        LeaderboardColumn("verdict", "Verdict", "the row beside the best one (95 %)", term="verdict"),
     ]
 
 

@@ -17,6 +17,7 @@ from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.reports.sentences.significance import row_verdicts_text
 from bln_search.specs.sections.space import format_parameter_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
@@ -189,7 +190,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         board=leaderboard,
         has_accuracy=leaderboard.has_accuracy,
         seeds=len(board.spec.seeds),
-        top_group_size=sum(row.in_top_group for row in table.groups.values()) or len(board.top_group_p_values or ()),
+        verdicts=None if comparison is None else row_verdicts_text(comparison),
         pinned=pinned,
         rows=lines,
         comparison=comparison,

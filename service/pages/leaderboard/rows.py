@@ -22,15 +22,11 @@ class RowWithConfidenceIntervals:
 
     Attributes:
         row: The row.
-        first: The row does not differ significantly from the best row.
-        p: p-value of that test on the losses by seed; None after the comparison of all rows.
         figures: Confidence interval by the sort key of the column.
         compared: The row's part of the comparison of all rows; None before the study is complete.
     """
 
     row: LeaderboardRow
-    first: bool
-    p: float | None
     figures: dict[str, ConfidenceInterval | None]
     compared: ComparedRow | None = None
 
@@ -59,11 +55,7 @@ def make_row_with_confidence_intervals(
         metric_sort_parameter(column): confidence_interval_over_seeds(column.value_of_row(row), row.seeds)
         for column in list_shown_metrics(board.leaderboard)
     }
-    if groups:
-        compared = groups.get(row.key)
-        return RowWithConfidenceIntervals(row, compared is not None and compared.in_top_group, None, figures, compared)
-    p = (board.top_group_p_values or {}).get(row.key) if row.rank is not None else None
-    return RowWithConfidenceIntervals(row, p is not None, p, figures)
+    return RowWithConfidenceIntervals(row, figures, groups.get(row.key))
 
 
 def decimals_by_metric(rows: Iterable[RowWithConfidenceIntervals], board: Leaderboard) -> dict[str, int]:
@@ -81,8 +73,7 @@ def significantly_worse_row_keys(comparison: Comparison | None) -> frozenset[Row
     """The compared rows whose mean loss is significantly higher than the best row's."""
     if comparison is None:
         return frozenset()
-    worse = (pair.second for pair in comparison.pairs if pair.first == 0 and pair.is_significant)
-    return frozenset(comparison.rows[index].key for index in worse)
+    return frozenset(row.key for row in comparison.rows if row.is_worse)
 
 
 def format_row_key(key: RowKey) -> str:

@@ -16,7 +16,6 @@ from markupsafe import Markup
 from bln_search.core.tags import TAG_PATTERN, TAG_RULE
 from bln_search.core.version import VERSION
 from bln_search.reports.formatting import (
-    format_group_letters,
     format_interval,
     format_metric_interval,
     format_signed,
@@ -62,7 +61,6 @@ def get_template_environment() -> Environment:
         "switches": labels.list_switch_codes_and_descriptions,
         "parameters": format_encoded_point,
         "point": format_point,
-        "group_mark": format_group_letters,
         "leaderboard_warning": find_test_ranking_warning,
         "row_reason": find_unranked_reason,
         "time": _time_element,
