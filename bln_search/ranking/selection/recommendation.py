@@ -127,9 +127,9 @@ def recommend_row(
     """Recommend a row by its expected loss (`expected_loss`).
 
     The candidates are the rows whose expected loss is above the lowest by no more than the margin. The row of the
-    current configuration is recommended if it is a candidate; else a candidate that is independent of the mini-batch, of
-    these one that is certain to be within the margin, and of these the cheapest; ties are broken by mean loss. Rows that
-    predict no better than the class frequencies are no candidates, unless all rows are such.
+    current configuration is recommended if it is a candidate; else a candidate that is independent of the mini-batch,
+    of these one that is certain to be within the margin, and of these the cheapest; ties are broken by mean loss. Rows
+    that predict no better than the class frequencies are no candidates, unless all rows are such.
 
     Args:
         comparison: Comparison of the best ranked rows.

@@ -1,0 +1,32 @@
+"""How much of the error rate of 5 % each look at growing data may spend.
+
+A study that is analysed again after more seeds were added would reject equal rows in far more than 5 % of cases if each
+analysis were a test of 5 %. The looks therefore share the error rate (Bonferroni): however many there are, whenever
+they happen, and whatever decides that there is a next one, the shares add up to at most 5 %.
+
+- Looks that nobody planned: the first one, which is the only one of most studies, spends four fifths. Each further one
+  spends half of what is left.
+- Planned looks, of a study that adds seeds until it is decided: three fifths, a fifth, a tenth, a tenth.
+"""
+
+from __future__ import annotations
+
+from bln_search.ranking.statistics.intervals import ALPHA
+
+PLANNED_LOOKS = 3, 5, 10, 20
+"""Numbers of seeds after which a study that adds seeds until it is decided is analysed."""
+
+_FIRST_SHARE = 0.8
+_PLANNED_SHARES = 0.6, 0.2, 0.1, 0.1
+
+
+def level_of_look(earlier: int, *, planned: bool = False) -> float:
+    """Significance level of a look.
+
+    Args:
+        earlier: Number of earlier looks, at fewer data of the same study.
+        planned: Whether it is one of `PLANNED_LOOKS`; for further ones the level is 0.
+    """
+    if planned:
+        return ALPHA * _PLANNED_SHARES[earlier] if earlier < len(_PLANNED_SHARES) else 0.0
+    return ALPHA * (_FIRST_SHARE if earlier == 0 else (1 - _FIRST_SHARE) / 2**earlier)
