@@ -25,7 +25,7 @@ from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import use_trained_network
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
+from bln_search.ranking.paired.differences_to_best import differences_to_best
 from bln_search.search.layers.objective import BestSoFar, BudgetedObjective
 from bln_search.search.layers.strategies import StrategyOptions, search_within_budget
 from bln_search.settings import load_settings
@@ -69,7 +69,7 @@ def find_tie_group(record: LayerSearchRecord) -> set[tuple[int, ...]]:
     p_values = []
     for index in range(1, len(losses)):
         pair = OutcomeTable(losses[None, [0, index]], np.stack([record.outcomes[0].correct] * 2)[None])
-        p_values.append((float(crossed_anova_differences(pair, "loss").p[0]), index))
+        p_values.append((float(differences_to_best(pair, "loss", 0).p[1]), index))
     rejected = 0
     for rank, (p, _) in enumerate(sorted(p_values)):
         if p * (count - rank) >= 0.05:

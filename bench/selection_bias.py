@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.bootstrap_selection_bias import estimate_selection_bias
+from bln_search.ranking.paired.noise_draws import draw_noise, estimate_selection_bias
 
 EXAMPLES = 120
 SEEDS = (1, 2, 3, 5, 10)
@@ -56,9 +56,13 @@ def reported_bias(
     """Return the selection bias that a study reports. random: seed of studies and draws."""
     rng = np.random.default_rng([random, seeds])
     tables = (_simulate_study(rng, losses, seeds, effects) for _ in range(studies))
-    return _estimate(
-        np.array([estimate_selection_bias(table, draws=draws, random=index) for index, table in enumerate(tables)])
-    )
+    return _estimate(np.array([bias_of_table(table, draws, index) for index, table in enumerate(tables)]))
+
+
+def bias_of_table(table: OutcomeTable, draws: int, random: int = 0) -> float:
+    """Return the selection bias that one study reports. random: seed of the draws."""
+    means = table.losses.mean(axis=(0, 2), dtype=np.float64)
+    return estimate_selection_bias(means, draw_noise(table, int(means.argmin()), draws=draws, random=random))
 
 
 def true_bias(losses: tuple[float, ...], seeds: int, effects: Effects, *, studies: int, random: int = 1) -> Estimate:

@@ -89,29 +89,28 @@ def _test_by_epoch(seeds: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, An
 
 
 def compare_rows(ledger: Ledger, study: StudyRecord, keys: Sequence[RowKey]) -> dict[str, Any] | None:
-    """Return the comparison of every pair of these rows, the better one first; None if the analysis has none."""
+    """Return the comparison of these rows with the best of them; None if the analysis has none."""
     records = ledger.results.list_clean_evaluations(study.id)
     board = build_leaderboard_from_evaluations(
         (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
     )
-    comparison, _ = compare_best_ranked_rows(ledger.results, records, board)
+    comparison, _ = compare_best_ranked_rows(ledger.results, records, board, keys)
     if comparison is None:
         return None
+    best = comparison.rows[0]
     pairs = []
-    for pair in comparison.pairs:
-        first, second = comparison.rows[pair.first], comparison.rows[pair.second]
-        if first.key in keys and second.key in keys:
-            interval = pair.loss
-            fields = {"first": _row_label(first), "second": _row_label(second), "apart": pair.is_significant}
-            pairs.append(
-                {
-                    **fields,
-                    "mean": interval.mean,
-                    "low": interval.low,
-                    "high": interval.high,
-                    "adjusted": interval.adjusted,
-                }
-            )
+    for row in comparison.rows[1:]:
+        interval = row.above_best.with_rows_swapped
+        fields = {"first": _row_label(best), "second": _row_label(row), "apart": row.is_worse}
+        pairs.append(
+            {
+                **fields,
+                "mean": interval.mean,
+                "low": interval.low,
+                "high": interval.high,
+                "adjusted": interval.adjusted,
+            }
+        )
     return {"split": comparison.split, "examples": comparison.examples, "rows": len(comparison.rows), "pairs": pairs}
 
 

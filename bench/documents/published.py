@@ -24,7 +24,6 @@ from bench.support.reporting import finish, make_parser, provenance, read_result
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.grouping import LossBySeed, group_losses_by_row
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
@@ -61,17 +60,13 @@ def compare_condition(
                 "configuration": row.configuration,
                 "loss": row.loss,
                 "accuracy": row.accuracy,
-                "letters": row.letters,
-                "ranks": [row.lowest_rank, row.highest_rank],
-                "mean_rank": row.mean_rank,
+                "verdict": row.verdict,
                 "first_share": row.first_share,
                 "published_rank": published.index(row.configuration) + 1 if published else None,
             }
             for row in comparison.rows
         ],
-        "first_group": [row.configuration for row in comparison.top_group],
-        "pairs_apart": sum(pair.is_significant for pair in comparison.pairs),
-        "published_order_contradicted": count_contradictions(comparison, published) if published else None,
+        "first_group": [row.configuration for row in comparison.rows_not_worse],
         "kendall": rank_correlations(by_configuration, published) if published else None,
         "by_seed": by_seed(records, rows),
         "effects": [
@@ -87,18 +82,7 @@ def compare_condition(
             or []
         ],
         "pair_groups": pair_groups(by_configuration),
-        "friedman": None if comparison.friedman is None else comparison.friedman.model_dump(),
     }
-
-
-def count_contradictions(comparison: Comparison, published: Sequence[str]) -> int:
-    """Return pairs that differ significantly in the order opposite to the published one."""
-    configurations = [row.configuration for row in comparison.rows]
-    return sum(
-        pair.is_significant
-        and published.index(configurations[pair.first]) > published.index(configurations[pair.second])
-        for pair in comparison.pairs
-    )
 
 
 def rank_correlations(by_configuration: dict[str, LossBySeed], published: Sequence[str]) -> dict[str, Any]:
@@ -247,8 +231,8 @@ def main() -> None:
             print(f"{name} {condition['population']}: {tau}")
             for row in condition["rows"]:
                 print(
-                    f"  {row['configuration']} {row['loss']:.4f} {row['accuracy']:.4f} {row['letters']:8s}"
-                    f" {row['ranks'][0]}-{row['ranks'][1]} published {row['published_rank']}"
+                    f"  {row['configuration']} {row['loss']:.4f} {row['accuracy']:.4f} {row['verdict']}"
+                    f" published {row['published_rank']}"
                 )
     finish(experiment.result, merge_earlier_results(result, experiment), save=options.save)
 

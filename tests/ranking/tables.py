@@ -9,10 +9,8 @@ from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.method import Method
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import ALPHA
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
-from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm
+from bln_search.ranking.paired.crossed_anova import ContrastEstimates, contrast_variances_of_pairs
 
 ROWS = [
     RowKey("bln", "", configuration, PopulationEstimate.FROZEN, 25) for configuration in all_configurations(Method.BLN)
@@ -54,8 +52,6 @@ def band(share: float, repetitions: int, level: float = 0.999) -> tuple[float, f
     return float(low), float(high)
 
 
-def significant_pairs(table: OutcomeTable) -> set[tuple[int, int]]:
-    """Pairs of rows with a significant difference, as `compare` finds them."""
-    adjusted = adjust_p_values_by_holm(crossed_anova_differences(table, "loss").p.tolist())
-    first, second = table.row_pairs
-    return {(int(row), int(other_row)) for row, other_row, p in zip(first, second, adjusted, strict=True) if p < ALPHA}
+def compare_all_pairs(table: OutcomeTable, metric: str = "loss") -> ContrastEstimates:
+    """Differences first − second of all pairs of rows, each tested by itself and corrected by Holm's method."""
+    return contrast_variances_of_pairs(table.metric_values(metric), metric, table.row_pairs).test()

@@ -8,16 +8,13 @@ from scipy import stats
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
-from bln_search.ranking.paired.per_seed_tests import wilcoxon_p_values
-from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm
-from bln_search.ranking.statistics.letter_display import compact_letter_display, rank_interval_of_each_row
+from bln_search.ranking.comparison import Comparison, Question, RowVerdict
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from tests.ranking.tables import ROWS, draw
 
 
 def compare_table(table, **options):
-    return compare_all_pairs_of_rows(ROWS[: table.num_rows], table, Split.VALIDATION, **options)
+    return compare_rows(ROWS[: table.num_rows], table, Split.VALIDATION, **options)
 
 
 def three_levels(seeds=5):
@@ -37,58 +34,60 @@ def test_rows_are_ordered_by_mean_loss_with_their_keys():
     assert [row.accuracy for row in comparison.rows] == pytest.approx(outcome_table.correct.mean(axis=(0, 2))[order])
 
 
-def test_letters_and_ranks_follow_from_significant_pairs():
+def test_rows_of_other_levels_are_worse():
     comparison = compare_table(three_levels())
-    assert [row.letters for row in comparison.rows] == ["a", "a", "b", "b", "c", "c"]
-    assert [(row.lowest_rank, row.highest_rank) for row in comparison.rows] == [(1, 2)] * 2 + [(3, 4)] * 2 + [
-        (5, 6)
-    ] * 2
-    assert [row.in_top_group for row in comparison.rows] == [True, True, False, False, False, False]
-    assert comparison.top_group == comparison.rows[:2]
-    different_pairs = {(pair.first, pair.second) for pair in comparison.pairs if pair.is_significant}
-    assert compact_letter_display(6, different_pairs) == [row.letters for row in comparison.rows]
-    assert rank_interval_of_each_row(6, different_pairs) == [
-        (row.lowest_rank, row.highest_rank) for row in comparison.rows
-    ]
+    assert [row.is_worse for row in comparison.rows] == [False, False, True, True, True, True]
+    assert comparison.rows_not_worse == comparison.rows[:2]
+    assert comparison.rows[0].verdict is RowVerdict.BEST
 
 
-@pytest.mark.parametrize(("noisy", "top_group"), [(1, 2), (0, 3)])
-def test_first_significant_difference_from_the_best_ends_the_top_group(noisy, top_group):
-    """The noisy row differs significantly from no other, so one pair is significant: (0, 2) or (1, 2)."""
-    generator = np.random.default_rng(0)
-    losses = np.arange(3.0)[:, None] + 0.01 * generator.normal(size=(3, 400))
-    losses[noisy] += 60 * stats.zscore(generator.normal(size=400))
-    comparison = compare_table(OutcomeTable(losses[None].astype(np.float32), losses[None] < 1))
-    significant = {(pair.first, pair.second) for pair in comparison.pairs if pair.is_significant}
-    assert significant == {(1 - noisy, 2)}
-    assert [row.in_top_group for row in comparison.rows] == [index < top_group for index in range(3)]
-
-
-def test_holm_corrects_over_pairs_and_within_seeds():
-    outcome_table = draw(np.random.default_rng(1), rows=3, difference=0.2, of_seed=0.1)
-    comparison = compare_table(outcome_table)
-    assert [pair.loss.adjusted for pair in comparison.pairs] == adjust_p_values_by_holm(
-        [pair.loss.p for pair in comparison.pairs]
-    )
-    assert [pair.accuracy.adjusted for pair in comparison.pairs] == adjust_p_values_by_holm(
-        [pair.accuracy.p for pair in comparison.pairs]
-    )
-    ordered = outcome_table.restrict_to_rows([ROWS.index(row.key) for row in comparison.rows])
-    for seed, line in enumerate(wilcoxon_p_values(ordered).tolist()):
-        assert [pair.wilcoxon[seed] for pair in comparison.pairs] == pytest.approx(adjust_p_values_by_holm(line))
-
-
-def test_differences_lie_in_their_intervals():
+def test_differences_to_the_best_row_lie_in_their_intervals():
     comparison = compare_table(three_levels())
-    assert len(comparison.pairs) == 15
-    for pair in comparison.pairs:
-        first, second = comparison.rows[pair.first], comparison.rows[pair.second]
-        assert pair.loss.mean == pytest.approx(first.loss - second.loss, abs=1e-6)
-        assert pair.accuracy.mean == pytest.approx(first.accuracy - second.accuracy, abs=1e-6)
-        assert pair.loss.low < pair.loss.mean < pair.loss.high
-        assert pair.loss.mean <= 0
-        assert comparison.find_pair(pair.first, pair.second) is pair
-    assert comparison.find_pair(1, 0) is None
+    best = comparison.rows[0]
+    for row in comparison.rows[1:]:
+        above, accuracy = row.above_best, row.accuracy_above_best
+        assert above.mean == pytest.approx(row.loss - best.loss, abs=1e-6)
+        assert accuracy.mean == pytest.approx(row.accuracy - best.accuracy, abs=1e-6)
+        assert above.low < above.mean < above.high
+        assert above.mean >= 0
+        assert above.p <= above.adjusted
+
+
+@pytest.mark.parametrize(("margin", "verdict"), [(0.5, RowVerdict.PRACTICALLY_EQUAL), (0.0, RowVerdict.CANNOT_TELL)])
+def test_margin_decides_what_is_practically_equal(margin, verdict):
+    comparison = compare_table(three_levels(), margin=margin)
+    assert (comparison.rows[1].verdict, comparison.margin) == (verdict, margin)
+    assert comparison.is_best_settled is (margin > 0)
+    assert (comparison.required is None) is comparison.is_best_settled
+
+
+@pytest.mark.parametrize(("has_correctness", "margin"), [(True, 0.01), (False, 0.02)])
+def test_default_margin_depends_on_the_unit(has_correctness, margin):
+    losses = draw(np.random.default_rng(0)).losses
+    losses += 2 - losses.mean(axis=(0, 2)).min()
+    comparison = compare_table(OutcomeTable(losses, losses < 0, has_correctness=has_correctness))
+    assert comparison.margin == pytest.approx(margin)
+
+
+def test_a_smaller_level_decides_less():
+    table = draw(np.random.default_rng(0), seeds=1, difference=0.45)
+    p = compare_table(table).rows[1].above_best.adjusted
+    assert compare_table(table, level=1.1 * p).rows[1].is_worse
+    assert not compare_table(table, level=0.9 * p).rows[1].is_worse
+
+
+def test_a_row_in_use_asks_about_these_networks():
+    """Seeds differ much, examples little: the second row is worse for these networks, maybe not in new trainings."""
+    table = draw(np.random.default_rng(0), seeds=3, of_seed=2.0, noise=0.1)
+    these, trainings = compare_table(table, current=ROWS[1]), compare_table(table)
+    assert (these.question, trainings.question) == (Question.THESE_NETWORKS, Question.NEW_TRAININGS)
+    losses = table.losses.astype(float).mean(axis=0)
+    expected = stats.ttest_rel(losses[0], losses[1])
+    assert these.rows[1].above_best.p == pytest.approx(expected.pvalue, rel=1e-3)
+    assert these.rows[1].is_worse
+    assert not trainings.rows[1].is_worse
+    assert these.rows[these.current].key == ROWS[1]
+    assert [row.accuracy for row in these.rows] == pytest.approx([row.accuracy for row in trainings.rows])
 
 
 def test_first_place_shares_sum_to_one():
@@ -120,43 +119,58 @@ def test_order_of_input_rows_does_not_matter():
     outcome_table = three_levels()
     turned = outcome_table.restrict_to_rows(range(5, -1, -1))
     comparison = compare_table(outcome_table)
-    reordered_comparison = compare_all_pairs_of_rows(ROWS[5::-1], turned, Split.VALIDATION)
+    reordered_comparison = compare_rows(ROWS[5::-1], turned, Split.VALIDATION)
     assert [row.key for row in reordered_comparison.rows] == [row.key for row in comparison.rows]
-    assert [pair.loss.p for pair in reordered_comparison.pairs] == pytest.approx(
-        [pair.loss.p for pair in comparison.pairs], rel=1e-6
+    assert [row.above_best.p for row in reordered_comparison.rows] == pytest.approx(
+        [row.above_best.p for row in comparison.rows], rel=1e-6
     )
 
 
 def test_one_seed_is_compared_over_its_examples():
     comparison = compare_table(three_levels(seeds=1))
-    assert (comparison.seeds, comparison.friedman) == (1, None)
-    assert comparison.rows[0].mean_rank is None
-    assert [row.letters for row in comparison.rows] == ["a", "a", "b", "b", "c", "c"]
+    assert (comparison.seeds, comparison.question) == (1, Question.THESE_NETWORKS)
+    assert [row.is_worse for row in comparison.rows] == [False, False, True, True, True, True]
 
 
-def test_two_rows_are_one_pair_without_friedman():
-    comparison = compare_table(draw(np.random.default_rng(3), rows=2, difference=1.0))
-    assert (len(comparison.pairs), comparison.friedman) == (1, None)
-    assert comparison.pairs[0].is_significant
-
-
-def test_one_row_has_no_pairs():
+def test_one_row_is_the_best_row():
     comparison = compare_table(draw(np.random.default_rng(4), rows=1))
-    assert (len(comparison.rows), comparison.pairs, comparison.rows[0].letters, comparison.rows[0].first_share) == (
+    (row,) = comparison.rows
+    assert (row.verdict, row.first_share, row.above_best.mean, comparison.is_best_settled) == (
+        RowVerdict.BEST,
         1,
-        (),
-        "a",
-        1,
+        0,
+        True,
     )
+
+
+def test_required_data_would_decide():
+    """The observed difference is far from the margin in units of the error that so many seeds leave."""
+    table = draw(np.random.default_rng(4), seeds=3, rows=2, examples=400, of_seed=0.3, noise=0.1)
+    comparison = compare_table(table)
+    required = comparison.required
+    assert required.seeds > 3
+    row = comparison.rows[1]
+    error = np.sqrt(row.variance * 3 / required.seeds)
+    share = stats.norm.cdf((row.above_best.mean + comparison.margin) / error - stats.norm.ppf(0.95))
+    assert share > 0.7
+    assert not required.limited_by_examples
+
+
+def test_few_examples_limit_what_seeds_can_decide():
+    rng = np.random.default_rng(1)
+    losses = rng.normal(size=(1, 2, 30)) + 0.01 * rng.normal(size=(4, 2, 30))
+    required = compare_table(OutcomeTable(losses.astype(np.float32), losses < 0), margin=0.1).required
+    assert (required.seeds, required.limited_by_examples) == (None, True)
+    assert required.examples > 30
 
 
 @pytest.mark.parametrize("level", [1e4, 1e12, 1e30])
 def test_scale_of_losses_does_not_matter(level):
     outcome_table = three_levels()
     comparison = compare_table(OutcomeTable(outcome_table.losses * np.float32(level), outcome_table.correct))
-    assert [row.letters for row in comparison.rows] == ["a", "a", "b", "b", "c", "c"]
-    small = [pair.loss.p for pair in compare_table(outcome_table).pairs]
-    assert [pair.loss.p for pair in comparison.pairs] == pytest.approx(small, rel=1e-3, abs=1e-12)
+    assert [row.is_worse for row in comparison.rows] == [False, False, True, True, True, True]
+    small = [row.above_best.p for row in compare_table(outcome_table).rows]
+    assert [row.above_best.p for row in comparison.rows] == pytest.approx(small, rel=1e-3, abs=1e-12)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])

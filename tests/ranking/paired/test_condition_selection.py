@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from bln_search.ranking.paired.condition_selection import select_row_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion, compute_criterion_values
 from tests.ranking.conditions import draw_conditions
-from tests.ranking.tables import band
 
 
-def select(tables, criterion, independent=None, current=None):
+def select(tables, criterion, independent=None, current=None, margin=0.01):
     rows = tables[0].num_rows
     return select_row_over_conditions(
-        tables, criterion, independent=independent or [False] * rows, computed=[1] * rows, current=current
+        tables,
+        criterion,
+        independent=independent or [False] * rows,
+        computed=[1] * rows,
+        current=current,
+        margin=margin,
     )
 
 
@@ -51,39 +53,14 @@ def test_the_deployed_row_is_replaced_by_a_better_one_only(criterion):
     replaced = select(tables, criterion, current=2)
     assert replaced.row in (0, 1)
     assert not replaced.keeps_current
-    assert replaced.p_current < 0.05
-
-
-def test_p_of_the_mean_is_students_test_with_holms_correction():
-    tables = draw_conditions(np.random.default_rng(3), (60, 60), [[0.0, 0.0], [0.6, 0.5], [0.7, 0.9]])
-    mean = (tables[0].losses[0].astype(float) + tables[1].losses[0]) / 2
-    p = [stats.ttest_rel(mean[2], mean[row]).pvalue for row in (0, 1)]
-    selected = select(tables, Criterion.MEAN, current=2)
-    assert selected.p_current == pytest.approx(multipletests(p, method="holm")[1][0], rel=1e-6)
-
-
-def test_p_of_the_worst_is_that_of_all_its_differences():
-    """Largest p of the condition over those of the other row, times the number of conditions; one other row."""
-    tables = draw_conditions(np.random.default_rng(4), (80, 80), [[1.0, 1.2], [1.1, 1.6]], noise=0.5)
-    losses = [table.losses[0].astype(float) for table in tables]
-    smallest = 1.0
-    for own in losses:
-        largest = 0.0
-        for other in losses:
-            gain = own[1] - other[0]
-            largest = max(largest, stats.ttest_1samp(gain, 0.0).pvalue if gain.mean() > 0 else 1.0)
-        smallest = min(smallest, largest)
-    selected = select(tables, Criterion.WORST, current=1)
-    assert selected.row == 0
-    assert selected.p_current == pytest.approx(2 * smallest, rel=1e-6)
 
 
 @pytest.mark.parametrize("criterion", Criterion)
 @pytest.mark.parametrize(("sizes", "shared"), [((40, 40), 1.0), ((30, 50), 0.0)])
-def test_an_equal_deployed_row_is_rarely_replaced(criterion, sizes, shared, repetitions):
+def test_an_equal_row_in_use_is_mostly_kept(criterion, sizes, shared, repetitions):
     rng = np.random.default_rng([*sizes, 11])
     replaced = 0
     for _ in range(repetitions):
         tables = draw_conditions(rng, sizes, np.zeros((4, 2)), shared=shared)
         replaced += not select(tables, criterion, current=3).keeps_current
-    assert replaced / repetitions <= band(0.05, repetitions)[1]
+    assert replaced / repetitions <= 0.35

@@ -15,12 +15,8 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import (
-    _squared_half_widths,
-    crossed_anova_differences,
-    intervals_and_p_values_of_means,
-)
-from tests.ranking.tables import draw
+from bln_search.ranking.paired.crossed_anova import _squared_half_widths, two_sided_p_values
+from tests.ranking.tables import compare_all_pairs, draw
 
 MODELS = {
     "noise alone": {},
@@ -65,7 +61,7 @@ def differences(table, metric):
 @pytest.mark.parametrize("model", MODELS)
 def test_differences_equal_an_explicit_anova(model, seeds, metric):
     outcome_table = draw(np.random.default_rng(0), seeds=seeds, rows=3, examples=15, **MODELS[model])
-    crossed = crossed_anova_differences(outcome_table, metric)
+    crossed = compare_all_pairs(outcome_table, metric)
     for pair, difference in enumerate(differences(outcome_table, metric)):
         mean, of_seed, of_example, residual = mean_squares(difference)
         half, p = by_formula(
@@ -81,21 +77,21 @@ def test_differences_equal_an_explicit_anova(model, seeds, metric):
 def test_distant_row_does_not_change_other_pairs(far, column):
     """As of a network that exploded and is finite still. Sums of products would lose all digits of the others."""
     outcome_table = draw(np.random.default_rng(0), seeds=3, rows=2, of_example=1.0)
-    crossed = crossed_anova_differences(outcome_table, "loss")
+    crossed = compare_all_pairs(outcome_table, "loss")
     losses = np.insert(outcome_table.losses, column, far * (1 + outcome_table.losses[:, 0] ** 2), axis=1)
     beside = OutcomeTable(losses, losses < 0)
     kept_pairs = [index for index, pair in enumerate(zip(*beside.row_pairs, strict=True)) if column not in pair]
     for first_result, second_result in zip(
-        astuple(crossed)[:3], astuple(crossed_anova_differences(beside, "loss"))[:3], strict=True
+        astuple(crossed)[:3], astuple(compare_all_pairs(beside, "loss"))[:3], strict=True
     ):
         np.testing.assert_allclose(second_result[kept_pairs], first_result, rtol=1e-12)
 
 
 def test_chunked_pairs_equal_single_pairs(monkeypatch):
     outcome_table = draw(np.random.default_rng(0), seeds=3, rows=5, of_seed=0.5)
-    all_pairs = crossed_anova_differences(outcome_table, "loss")
+    all_pairs = compare_all_pairs(outcome_table, "loss")
     monkeypatch.setattr("bln_search.ranking.paired.crossed_anova._MAX_DIFFERENCES_IN_MEMORY", 1)
-    single_chunks = crossed_anova_differences(outcome_table, "loss")
+    single_chunks = compare_all_pairs(outcome_table, "loss")
     np.testing.assert_array_equal(single_chunks.mean, all_pairs.mean)
     np.testing.assert_allclose(single_chunks.p, all_pairs.p, rtol=1e-12)
 
@@ -115,7 +111,7 @@ def test_p_is_the_level_whose_interval_reaches_zero(level, seeds, examples, of_s
     p = np.array([10.0**level])
     parts = [(np.array([of_seed]), seeds - 1), (np.array([of_example]), examples - 1)]
     mean = np.sqrt(_squared_half_widths(p, parts))
-    assert intervals_and_p_values_of_means(mean, parts).p == pytest.approx(p, rel=1e-6)
+    assert two_sided_p_values(mean, parts) == pytest.approx(p, rel=1e-6)
 
 
 @pytest.mark.parametrize("model", ["both", "seeds"])
@@ -128,14 +124,14 @@ def test_mean_squares_equal_statsmodels(model):
     squares = anova_lm(ols("d ~ C(seed) + C(example)", frame).fit(), typ=1)["mean_sq"]
     expected = [squares["C(seed)"], squares["C(example)"], squares["Residual"]]
     assert mean_squares(difference)[1:] == pytest.approx(expected, rel=1e-9)
-    crossed = crossed_anova_differences(outcome_table, "loss")
+    crossed = compare_all_pairs(outcome_table, "loss")
     assert (crossed.half[0], crossed.p[0]) == pytest.approx(by_formula(difference.mean(), *expected, 4, 8), rel=1e-9)
 
 
 @given(st.integers(0, 10_000), st.integers(2, 30), st.integers(2, 5))
 def test_one_seed_gives_students_paired_t_test(random, examples, rows):
     outcome_table = draw(np.random.default_rng(random), seeds=1, rows=rows, examples=examples)
-    crossed = crossed_anova_differences(outcome_table, "loss")
+    crossed = compare_all_pairs(outcome_table, "loss")
     first, second = outcome_table.row_pairs
     losses = outcome_table.losses[0].astype(np.float64)
     expected = stats.ttest_rel(losses[first], losses[second], axis=1)
@@ -152,7 +148,7 @@ def test_tiny_differences_of_large_losses_are_exact(level):
     outcome_table = OutcomeTable(
         (shared + 1e-3 * rng.normal(size=(4, 3, 500))).astype(np.float32), np.ones((4, 3, 500), bool)
     )
-    crossed = crossed_anova_differences(outcome_table, "loss")
+    crossed = compare_all_pairs(outcome_table, "loss")
     for pair, difference in enumerate(differences(outcome_table, "loss")):
         mean, *squares = _fast_mean_squares(difference)
         half, p = by_formula(mean, *squares, *difference.shape)
@@ -168,7 +164,7 @@ def test_distant_row_does_not_reduce_precision():
     losses[:, 2] += 1e3
     outcome_table = OutcomeTable(losses.astype(np.float32), np.ones((4, 3, 500), bool))
     mean, *squares = _fast_mean_squares(differences(outcome_table, "loss")[0])
-    crossed = crossed_anova_differences(outcome_table, "loss")
+    crossed = compare_all_pairs(outcome_table, "loss")
     assert crossed.p[0] == pytest.approx(by_formula(mean, *squares, 4, 500)[1], rel=1e-2)
 
 
@@ -183,7 +179,7 @@ def _fast_mean_squares(difference):
 @pytest.mark.parametrize("metric", ["loss", "accuracy"])
 def test_identical_rows_have_p_one(seeds, metric):
     losses = np.repeat(np.random.default_rng(4).normal(size=(seeds, 1, 40)), 3, axis=1).astype(np.float32)
-    crossed = crossed_anova_differences(OutcomeTable(losses, losses < 0), metric)
+    crossed = compare_all_pairs(OutcomeTable(losses, losses < 0), metric)
     assert np.all(crossed.mean == 0)
     assert np.all(crossed.p == 1)
 
@@ -191,15 +187,15 @@ def test_identical_rows_have_p_one(seeds, metric):
 def test_a_difference_that_never_varies_is_certain():
     losses = np.zeros((3, 2, 10), np.float32)
     losses[:, 1] = 0.5
-    crossed = crossed_anova_differences(OutcomeTable(losses, losses < 0.1), "loss")
+    crossed = compare_all_pairs(OutcomeTable(losses, losses < 0.1), "loss")
     assert (crossed.mean.item(), crossed.p.item()) == (-0.5, 0.0)
 
 
 def test_swapping_rows_changes_only_the_sign():
     outcome_table = draw(np.random.default_rng(5), rows=2, of_seed=0.3, of_example=0.5)
     first_result, second_result = (
-        crossed_anova_differences(outcome_table, "loss"),
-        crossed_anova_differences(outcome_table.restrict_to_rows([1, 0]), "loss"),
+        compare_all_pairs(outcome_table, "loss"),
+        compare_all_pairs(outcome_table.restrict_to_rows([1, 0]), "loss"),
     )
     assert first_result.mean == pytest.approx(-second_result.mean)
     assert first_result.p == pytest.approx(second_result.p)

@@ -11,12 +11,9 @@ import numpy as np
 import pytest
 
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.bootstrap import bootstrap_row_means, bootstrap_shaped_difference_intervals
-from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
-from bln_search.ranking.paired.friedman import friedman_test
-from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, paired_t_test_p_value_of_differences
-from bln_search.ranking.statistics.letter_display import compact_letter_display
-from tests.ranking.tables import band, draw, significant_pairs
+from bln_search.ranking.paired.differences_to_best import differences_to_best
+from bln_search.ranking.statistics.intervals import paired_t_test_p_value_of_differences
+from tests.ranking.tables import band, compare_all_pairs, draw
 
 ALPHA = 0.05
 SEEDS_ALONE = {
@@ -48,30 +45,19 @@ def crossed_rate(name, seeds, repetitions, metric):
     """Every case has draws of its own."""
     rng = np.random.default_rng([*name.encode(), seeds])
     tables = (draw(rng, seeds=seeds, **MODELS[name]) for _ in range(repetitions))
-    return np.mean([crossed_anova_differences(table, metric).p[0] < ALPHA for table in tables])
-
-
-def bootstrap_rate(model, seeds, repetitions):
-    rng = np.random.default_rng(1)
-    alarms = 0
-    for repetition in range(repetitions):
-        outcome_table = draw(rng, seeds=seeds, examples=30, **model)
-        bootstrap = bootstrap_row_means(outcome_table, "loss", draws=200, random=repetition)[0]
-        low, high = bootstrap_shaped_difference_intervals(
-            bootstrap, crossed_anova_differences(outcome_table, "loss"), outcome_table.row_pairs, seeds
-        )
-        alarms += not low[0] <= 0 <= high[0]
-    return alarms / repetitions
+    return np.mean([compare_all_pairs(table, metric).p[0] < ALPHA for table in tables])
 
 
 def family_rate(model, seeds, rows, repetitions):
-    """The rate at which letters show a difference between equal rows."""
+    """The rate at which one of equal rows is worse than the best one."""
     rng = np.random.default_rng(2)
-    alarms = 0
-    for _ in range(repetitions):
-        different_pairs = significant_pairs(draw(rng, seeds=seeds, rows=rows, **model))
-        alarms += compact_letter_display(rows, different_pairs) != ["a"] * rows
-    return alarms / repetitions
+    tables = (draw(rng, seeds=seeds, rows=rows, **model) for _ in range(repetitions))
+    return np.mean([is_any_row_worse(table) for table in tables])
+
+
+def is_any_row_worse(table, metric="loss"):
+    best = int(table.losses.mean(axis=(0, 2)).argmin())
+    return bool((differences_to_best(table, metric, best).adjusted < ALPHA).any())
 
 
 @pytest.mark.parametrize("seeds", [3, 5, 10])
@@ -99,24 +85,6 @@ def test_crossed_test_keeps_its_level_for_mixed_effects(model, metric, seeds, re
 @pytest.mark.parametrize(("model", "metric"), metrics_of(NO_SEED_EFFECT))
 def test_crossed_test_keeps_its_level_without_seed_effects(model, metric, seeds, repetitions):
     assert crossed_rate(model, seeds, repetitions, metric) <= band(0.05, repetitions)[1]
-
-
-@pytest.mark.parametrize(("model", "seeds"), [("seeds", 5), ("large effects of seeds", 10)])
-def test_bootstrap_intervals_cover_95_percent_for_seed_effects(model, seeds, repetitions):
-    low, top = band(0.05, repetitions)
-    assert low <= bootstrap_rate(MODELS[model], seeds, repetitions) <= top
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("model", "seeds"), [("seeds and examples", 10), ("skewed", 10)])
-def test_bootstrap_intervals_cover_mixed_effects(model, seeds, repetitions):
-    assert bootstrap_rate(MODELS[model], seeds, repetitions) <= band(0.05, repetitions)[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("model", ["noise", "examples"])
-def test_bootstrap_intervals_cover_without_seed_effects(model, repetitions):
-    assert bootstrap_rate(MODELS[model], 5, repetitions) <= band(0.05, repetitions)[1]
 
 
 @pytest.mark.parametrize("model", ["seeds", "seeds and examples"])
@@ -147,7 +115,7 @@ def test_familywise_error_of_accuracies_that_rarely_differ(rows, seeds, examples
     for _ in range(repetitions):
         right = (rng.random((seeds, 1, examples)) < 0.5) ^ (rng.random((seeds, rows, examples)) < 0.01)
         outcome_table = OutcomeTable(np.zeros(right.shape, np.float32), right)
-        alarms += min(adjust_p_values_by_holm(crossed_anova_differences(outcome_table, "accuracy").p.tolist())) < ALPHA
+        alarms += compare_all_pairs(outcome_table, "accuracy").adjusted.min() < ALPHA
     assert alarms / repetitions <= band(0.05, repetitions)[1]
 
 
@@ -159,29 +127,3 @@ def test_t_test_over_seed_means_exceeds_its_level(repetitions):
         means = draw(rng, seeds=5, of_example=2.0).losses.mean(axis=2, dtype=np.float64)
         alarms += paired_t_test_p_value_of_differences((means[:, 0] - means[:, 1]).tolist()) < ALPHA
     assert alarms / repetitions > 0.4
-
-
-def test_percentile_bootstrap_of_three_seeds_exceeds_its_level(repetitions):
-    rng = np.random.default_rng(4)
-    alarms = 0
-    for repetition in range(repetitions):
-        bootstrap = bootstrap_row_means(draw(rng, seeds=3, of_seed=0.5), "loss", draws=200, random=repetition)[0].drawn
-        low, high = np.quantile(bootstrap[:, 0] - bootstrap[:, 1], [0.025, 0.975])
-        alarms += not low <= 0 <= high
-    assert alarms / repetitions > 0.12
-
-
-def test_friedman_has_its_level_over_seeds(repetitions):
-    rng = np.random.default_rng(5)
-    mean_ranks = [friedman_test(rng.normal(size=(10, 6)) + rng.normal(size=(10, 1))) for _ in range(2 * repetitions)]
-    rate = np.mean([result.p < ALPHA for result in mean_ranks])
-    assert band(0.04, 2 * repetitions)[0] <= rate <= band(0.05, 2 * repetitions)[1]
-    nemenyi_rate = np.mean([np.ptp(result.ranks) > result.critical_difference for result in mean_ranks])
-    assert nemenyi_rate <= band(0.05, 2 * repetitions)[1]
-
-
-def test_friedman_ignores_the_variance_of_shared_examples(repetitions):
-    """It speaks of other seeds on these examples, not of other examples."""
-    rng = np.random.default_rng(6)
-    means = [draw(rng, seeds=10, rows=4, of_example=1.0).losses.mean(axis=2) for _ in range(repetitions)]
-    assert np.mean([friedman_test(mean_losses).p < ALPHA for mean_losses in means]) > 0.5

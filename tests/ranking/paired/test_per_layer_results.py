@@ -14,7 +14,6 @@ from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.records import ExampleOutcomes
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.crossed_anova import crossed_anova_differences
 from bln_search.ranking.paired.per_layer_results import (
     combine_layer_searches_of_networks,
     compute_held_out_difference_to_uniform,
@@ -23,6 +22,7 @@ from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.results.layer_searches import StoredLayerSearch
+from tests.ranking.tables import compare_all_pairs
 from tests.search.layers.tables import choice, plain_space, space_of
 from tests.storage.searches import make_search_record
 
@@ -77,7 +77,7 @@ def test_confirmed_difference_equals_the_row_comparison(seeds, shift):
     confirmed = compute_held_out_difference_to_uniform(records)
     losses = np.stack([np.stack([record.confirmed.losses, record.confirmed_uniform.losses]) for record in records])
     correct = np.stack([np.stack([record.confirmed.correct, record.confirmed_uniform.correct]) for record in records])
-    expected = crossed_anova_differences(OutcomeTable(losses, correct), "loss")
+    expected = compare_all_pairs(OutcomeTable(losses, correct))
     assert confirmed.mean == pytest.approx(float((losses[:, 0] - losses[:, 1]).mean()), abs=1e-6)
     assert (confirmed.low, confirmed.high) == pytest.approx(
         (expected.mean[0] - expected.half[0], expected.mean[0] + expected.half[0])

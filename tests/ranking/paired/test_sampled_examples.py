@@ -7,7 +7,7 @@ import pytest
 
 from bln_search.core.enums import Split
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.paired import compare_all_pairs_of_rows, sampled_examples
+from bln_search.ranking.paired import compare_rows, sampled_examples
 from bln_search.ranking.paired.sampled_examples import MAX_COMPARED_EXAMPLES, draw_compared_examples
 from bln_search.reports.sentences.significance import comparison_method_text
 from tests.ranking.tables import ROWS, draw
@@ -32,13 +32,13 @@ def test_comparison_names_the_sample(monkeypatch):
     table = draw(np.random.default_rng(0), seeds=1, examples=2_000, difference=1.0)
     part = draw_compared_examples(2_000)
     sample = type(table)(table.losses[:, :, part], table.correct[:, :, part], sampled_from=2_000)
-    comparison = compare_all_pairs_of_rows(ROWS[:2], sample, Split.VALIDATION)
+    comparison = compare_rows(ROWS[:2], sample, Split.VALIDATION)
     assert (comparison.examples, comparison.sampled_from) == (500, 2_000)
     assert "500 examples, drawn at random from 2000" in comparison_method_text(comparison)
     assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
 
 
 def test_comparison_of_all_examples_names_no_sample():
-    comparison = compare_all_pairs_of_rows(ROWS[:2], draw(np.random.default_rng(0)), Split.VALIDATION)
+    comparison = compare_rows(ROWS[:2], draw(np.random.default_rng(0)), Split.VALIDATION)
     assert comparison.sampled_from is None
     assert "drawn" not in comparison_method_text(comparison)

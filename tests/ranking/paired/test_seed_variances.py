@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bln_search.ranking.paired.crossed_anova import ContrastVariances, crossed_anova_differences, merge_equal_rows
+from bln_search.ranking.paired.crossed_anova import ContrastVariances
 from bln_search.ranking.paired.seed_variances import _BASE_ROWS, _EM_STEPS, estimate_seed_variances
-from bln_search.ranking.paired.table import OutcomeTable
-from tests.ranking.tables import band, draw
+from tests.ranking.tables import band
 
 SCALES = {
     "equal": np.ones(16),
@@ -157,32 +156,3 @@ def test_many_seeds_keep_their_precision():
     means = draw_means(np.random.default_rng(0), 600, np.ones(6))
     (first, second), found = test_rows(means)
     np.testing.assert_allclose(found.p, stats.ttest_rel(means[:, first], means[:, second]).pvalue, atol=0.02)
-
-
-@pytest.mark.parametrize("unit", [1e-7, 1.0])
-def test_rows_that_differ_are_not_equal_in_any_unit(unit):
-    table = draw(np.random.default_rng(2), seeds=3, rows=5, of_seed=0.5, difference=0.2)
-    row_of, kept = merge_equal_rows((unit * np.abs(table.losses)).astype(np.float32))
-    assert row_of.tolist() == kept == [0, 1, 2, 3, 4]
-
-
-@pytest.mark.parametrize("copies", [[1], [1, 1, 1], [0, 2, 4]])
-def test_equal_rows_are_one_row(copies):
-    """Copies, up to rounding, change no figure of the others, and do not differ from their row."""
-    table = draw(np.random.default_rng(2), seeds=3, rows=5, of_seed=0.5, difference=0.2)
-    rounding = 1 + 1e-6 * np.sin(np.arange(len(copies)))[:, None]
-    losses = np.concatenate([table.losses, table.losses[:, copies] * rounding.astype(np.float32)], axis=1)
-    beside = OutcomeTable(losses, losses < 0)
-    assert merge_equal_rows(losses)[0].tolist() == [0, 1, 2, 3, 4, *copies]
-    alone, both = (crossed_anova_differences(one, "loss") for one in (table, beside))
-    first, second = beside.row_pairs
-    original = np.r_[np.arange(5), copies]
-    places = {pair: index for index, pair in enumerate(zip(*table.row_pairs, strict=True))}
-    for index, pair in enumerate(zip(original[first], original[second], strict=True)):
-        lower, higher = sorted(pair)
-        if lower == higher:
-            assert [float(part[index]) for part in (both.mean, both.half, both.p, both.adjusted)] == [0, 0, 1, 1]
-        else:
-            place = places[lower, higher]
-            assert abs(both.mean[index]) == pytest.approx(abs(alone.mean[place]), abs=1e-5)
-            assert both.adjusted[index] == pytest.approx(alone.adjusted[place], rel=1e-3)

@@ -1,4 +1,4 @@
-"""Top groups, effects, and differences between studies."""
+"""Effects, and differences between studies."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
@@ -20,7 +19,6 @@ from bln_search.ranking.grouping import (
 )
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.cross_study import match_rows_between_studies
-from bln_search.ranking.selection.seed_t_test import find_top_group_with_p_values
 from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
 
 FROZEN = PopulationEstimate.FROZEN
@@ -60,57 +58,6 @@ def test_rows_without_population_have_their_own_evaluation_setting():
     assert list(group_losses_by_setting_and_configuration({row_key("FFFF", None): {0: 0.3}})) == [
         RowKeyWithoutConfiguration("bln", "", None, 25)
     ]
-
-
-def test_rows_within_seed_variance_are_in_the_top_group():
-    rng = np.random.default_rng(0)
-    base = rng.normal(1, 0.1, 5)
-    losses = {
-        row_key("TTTT"): dict(enumerate(base)),
-        row_key("TTFF"): dict(enumerate(base + rng.normal(0.001, 0.01, 5))),
-        row_key("FFFF", None): dict(enumerate(base + 0.5 + rng.normal(0, 0.01, 5))),
-    }
-    sharing = find_top_group_with_p_values(losses)
-    assert row_key("FFFF", None) not in sharing
-    assert {row_key("TTTT"), row_key("TTFF")} <= set(sharing)
-
-
-def test_top_group_has_adjusted_p_values_of_paired_t_tests():
-    rng = np.random.default_rng(3)
-    table = 1 + 0.01 * np.arange(3)[:, None] + rng.normal(0, 0.05, (3, 5))
-    losses = {row_key(str(BLN[row])): dict(enumerate(table[row])) for row in range(3)}
-    order = np.argsort(table.mean(1))
-    p = [stats.ttest_rel(table[row], table[order[0]]).pvalue for row in order[1:]]
-    first, second = sorted((0, 1), key=p.__getitem__)
-    adjusted = {first: min(1.0, 2 * p[first]), second: max(min(1.0, 2 * p[first]), p[second])}
-    result = find_top_group_with_p_values(losses)
-    assert list(result) == [row_key(str(BLN[row])) for row in order]
-    assert list(result.values()) == pytest.approx([1.0, adjusted[0], adjusted[1]])
-
-
-def test_top_group_ends_before_the_first_significant_row():
-    losses = {
-        row_key("TTTT"): {0: 1.0, 1: 1.1, 2: 0.9},
-        row_key("TTFF"): {0: 1.2, 1: 1.3, 2: 1.1},
-        row_key("FFFF", None): {0: 1.0, 1: 3.0, 2: 1.5},
-    }
-    assert list(find_top_group_with_p_values(losses)) == [row_key("TTTT")]
-
-
-def test_top_group_excludes_equal_rows_at_the_level():
-    """The best of equal rows is chosen, then compared: Holm over all rows holds the share of tables with an alarm."""
-    rng = np.random.default_rng(1)
-    alarms = 0
-    for _ in range(400):
-        table = rng.normal(size=(4, 6)) + rng.normal(size=6)
-        losses = {row_key(str(BLN[row])): dict(enumerate(table[row])) for row in range(4)}
-        alarms += len(find_top_group_with_p_values(losses)) < 4
-    assert alarms <= stats.binom.ppf(0.999, 400, 0.1)
-
-
-def test_one_seed_has_no_top_group():
-    assert find_top_group_with_p_values({row_key("TTTT"): {0: 0.1}}) is None
-    assert find_top_group_with_p_values({}) is None
 
 
 def test_effects_equal_least_squares_on_coded_switches():
@@ -177,11 +124,6 @@ def test_rows_of_the_first_study_come_first():
     first, second = {row_key("FFFF", None): {0: 3.0}}, {row_key("FFFF", None): {0: 3.0}, row_key("TTTT"): {0: 0.1}}
     rows, _ = match_rows_between_studies([first, second, second], 10)
     assert [str(row.key.configuration) for row in rows] == ["FFFF", "TTTT"]
-
-
-def test_rows_with_other_seeds_stay_in_the_top_group():
-    losses = {row_key("TTTT"): {0: 1.0, 1: 1.01}, row_key("TTFF"): {1: 2.0, 2: 2.02}}
-    assert find_top_group_with_p_values(losses) == {row_key("TTTT"): 1.0, row_key("TTFF"): 1.0}
 
 
 def test_configuration_without_all_seeds_is_omitted():

@@ -8,7 +8,7 @@ import pytest
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.paired.compare import compare_all_pairs_of_rows
+from bln_search.ranking.paired.compare import compare_rows
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
 from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
@@ -21,7 +21,7 @@ def comparison_of(*losses_and_codes, seeds=6, examples=400, noise=0.05):
     losses = means[None, :, None] + noise * rng.standard_normal((seeds, len(means), examples)).astype(np.float32)
     rows = [RowKey("bn" if "F" in code or "T" in code else "none", "", InferenceConfiguration(code), None, 25)
             for _, code in losses_and_codes]  # fmt: skip
-    return compare_all_pairs_of_rows(rows, OutcomeTable(losses, losses < 1), Split.VALIDATION), losses
+    return compare_rows(rows, OutcomeTable(losses, losses < 1), Split.VALIDATION), losses
 
 
 def test_benefit_is_the_loss_without_minus_the_lowest_loss_with_normalization():
@@ -29,8 +29,8 @@ def test_benefit_is_the_loss_without_minus_the_lowest_loss_with_normalization():
     benefit = compute_normalization_benefit(comparison)
     assert benefit.difference.mean == pytest.approx(float((losses[:, 2] - losses[:, 0]).mean()), abs=1e-6)
     assert benefit.difference.low < benefit.difference.mean < benefit.difference.high
-    pair = comparison.find_pair(0, 2)
-    assert (benefit.difference.p, benefit.difference.adjusted) == (pair.loss.p, pair.loss.adjusted)
+    above = comparison.rows[2].above_best
+    assert (benefit.difference.p, benefit.difference.adjusted) == (above.p, above.adjusted)
     assert benefit.candidates == 2
     assert (benefit.plain.configuration, benefit.normalized.configuration) == ("----", "FF--")
     assert benefit.is_significant

@@ -11,7 +11,7 @@ from scipy import stats
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.paired.compare import compare_all_pairs_of_rows
+from bln_search.ranking.paired.compare import compare_rows
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.selection.row_difference import compute_difference_over_seeds, find_compared_difference
 
@@ -22,18 +22,18 @@ KEYS = [RowKey("bn", "", InferenceConfiguration(code), "frozen", 25) for code in
 def comparison():
     rng = np.random.default_rng(0)
     losses = rng.random((3, 3, 40)).astype(np.float32) + np.array([0.0, 0.1, 0.6], np.float32)[None, :, None]
-    return compare_all_pairs_of_rows(KEYS, OutcomeTable(losses, losses < 0.7), Split.VALIDATION)
+    return compare_rows(KEYS, OutcomeTable(losses, losses < 0.7), Split.VALIDATION)
 
 
 def test_stored_difference_is_second_minus_first(comparison):
-    pair = comparison.find_pair(0, 2)
+    above = comparison.rows[2].above_best
     first, second = comparison.rows[0].key, comparison.rows[2].key
     difference = find_compared_difference(first, second, comparison)
     assert difference.mean == pytest.approx(comparison.rows[2].loss - comparison.rows[0].loss)
-    assert (difference.low, difference.high) == (-pair.loss.high, -pair.loss.low)
-    assert (difference.p, difference.adjusted) == (pair.loss.adjusted, True)
+    assert (difference.low, difference.high) == (above.low, above.high)
+    assert (difference.p, difference.adjusted) == (above.adjusted, True)
     assert difference.accuracy.mean == pytest.approx(comparison.rows[2].accuracy - comparison.rows[0].accuracy)
-    assert difference.is_significant == pair.is_significant
+    assert difference.is_significant == comparison.rows[2].is_worse
 
 
 def test_reversed_order_has_the_opposite_sign(comparison):
@@ -50,6 +50,7 @@ def test_rows_outside_the_comparison_have_no_stored_difference(comparison):
     other = KEYS[0]._replace(batch_size=5)
     assert find_compared_difference(KEYS[0], other, comparison) is None
     assert find_compared_difference(KEYS[0], KEYS[1], None) is None
+    assert find_compared_difference(comparison.rows[1].key, comparison.rows[2].key, comparison) is None
 
 
 def test_difference_by_seeds_is_a_paired_t_test():

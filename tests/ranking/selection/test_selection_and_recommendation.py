@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.multitest import multipletests
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
+from bln_search.ranking.comparison import Question, Verdict
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
-from bln_search.ranking.paired import OutcomeTable, compare_all_pairs_of_rows
+from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.row_results import TrialEvaluation
-from bln_search.ranking.selection.recommendation import Confidence, recommend_row
+from bln_search.ranking.selection.expected_loss import expected_difference
+from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.ranking.selection.selected_row import find_selected_row_performance
 from tests.ranking.comparisons import FROZEN, compared
 
@@ -72,57 +73,71 @@ def test_rows_without_the_other_split_are_not_counted():
 
 
 @pytest.mark.parametrize(
-    ("codes", "different", "expected"),
+    ("codes", "equal", "expected"),
     [
-        (("FFFF", "FTTT", "TTFF"), (), "TTFF"),  # deterministic before cheaper
+        (("FFFF", "FTTT", "TTFF"), (), "TTFF"),  # independent before cheaper
         (("FFFF", "TTFF", "TTTF"), (), "TTTF"),  # cheaper before lower loss
         (("TTFT", "TTTF"), (), "TTFT"),  # lower loss where both cost the same
-        (("FFFF", "FTTT", "TTTT"), ("TTTT",), "FTTT"),  # only what is near
-        (("FFFF", "FTTF", "TTTT"), ("FTTF",), "TTTT"),  # one in between that is told to be worse does not matter
-        (("FFFF", "TTTT"), ("TTTT",), "FFFF"),
+        (("FFFF", "TTFF", "TTTT"), ("TTFF",), "TTFF"),  # certain before cheaper
+        (("FFFF", "FTTT", "TFFF"), ("FTTT",), "FTTT"),
     ],
 )
-def test_cheapest_deterministic_near_best_row_is_recommended(codes, different, expected):
-    recommendation = recommend_row(compared(*codes, different=different), {})
+def test_cheapest_independent_candidate_is_recommended(codes, equal, expected):
+    recommendation = recommend_row(compared(*codes, equal=equal, settled=True), {})
     assert recommendation.configuration == expected
     assert recommendation.deterministic == expected.startswith("TT")
     assert recommendation.computed_statistics == expected.count("F")
-    assert (recommendation.top_group_size, recommendation.compared_rows) == (len(codes) - len(different), len(codes))
+    assert (recommendation.candidate_rows, recommendation.compared_rows) == (len(codes), len(codes))
 
 
 @pytest.mark.parametrize(
-    ("options", "near"),
+    ("step", "error", "is_candidate"),
     [
-        ({"step": 0.1, "p": 0.33}, True),
-        ({"step": 0.101, "p": 0.9}, False),  # more than a tenth, whatever it scatters
-        ({"step": 0.01, "p": 0.31}, False),  # more than a standard error, though not told different
-        ({"step": 0.0049, "p": 0.04}, True),  # at most 0.0099, for certain
-        ({"step": 0.0051, "p": 0.04}, False),
+        (0.02, 0.02, True),  # at most one standard error
+        (0.02, 0.0, False),
+        (0.0099, 0.0, True),  # within the margin
+        (0.03, 0.02, False),  # 0.03 - 0.02²/0.03 = 0.017 are expected
+        (0.025, 0.02, True),  # 0.009 are expected
+        (0.3, 0.5, True),
     ],
 )
-def test_insignificant_difference_alone_is_not_near(options, near):
-    recommendation = recommend_row(compared("FFFF", "TTTT", **options), {})
-    assert (recommendation.configuration == "TTTT", recommendation.near_best_rows) == (near, 1 + near)
-    assert recommendation.top_group_size == 2
-    if not near:
+def test_expected_loss_decides_which_rows_are_candidates(step, error, is_candidate):
+    recommendation = recommend_row(compared("FFFF", "TTTT", step=step, error=error), {})
+    assert recommendation.configuration == ("TTTT" if is_candidate else "FFFF")
+    assert recommendation.candidate_rows == 1 + is_candidate
+    if not is_candidate:
         alternative = recommendation.alternative
         assert (alternative.arm, alternative.configuration, alternative.estimate) == ("bln", "TTTT", FROZEN)
-        assert (alternative.loss, alternative.accuracy) == pytest.approx((recommendation.loss + options["step"], 0.8))
+        assert (alternative.loss, alternative.accuracy) == pytest.approx((recommendation.loss + step, 0.8))
 
 
-def test_negative_losses_are_near_by_magnitude():
-    """As of a score of one's own: the logarithm of a density."""
-    comparison = compared("FFFF", "TTTT")
-    below = tuple(row.model_copy(update={"loss": row.loss - 3}) for row in comparison.rows)
-    assert recommend_row(comparison.model_copy(update={"rows": below}), {}).configuration == "TTTT"
+@pytest.mark.parametrize("difference", [-1.0, 0.0, 0.5, 1.0, 1.5, 3.0])
+@pytest.mark.parametrize("candidates", [1, 2, 16])
+def test_expected_difference_is_the_estimator_of_james_and_stein(difference, candidates):
+    """The mean of a normal posterior whose prior variance has the highest likelihood."""
+    variance = 1 + np.log(candidates) / 2
+    prior = np.linspace(0, 20, 200_001)
+    likelihood = stats.norm.logpdf(difference, scale=np.sqrt(prior + variance))
+    best = prior[likelihood.argmax()]
+    expected = max(0.0, difference * best / (best + variance))
+    assert expected_difference(difference, 1.0, candidates) == pytest.approx(expected, abs=1e-3)
 
 
-def test_one_seed_has_an_excess_over_the_best_row():
+def test_recommended_row_reports_its_excess_over_the_best_row():
     recommendation = recommend_row(compared("FFFF", "FTTT", "TTFF"), {})
-    assert (recommendation.loss_above_best, recommendation.loss_above_best_upper) == pytest.approx((0.02, 0.025))
+    assert (recommendation.loss_above_best, recommendation.loss_above_best_upper) == pytest.approx((0.02, 0.06))
     best = recommend_row(compared("TTTT", "FTTT"), {})
     assert (best.loss_above_best_upper, best.is_best) == (0, True)
-    assert recommend_row(compared("FFFF", "TTTT", seeds=1), {}).loss_above_best == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("prior", "expected", "excluded"),
+    [(None, "TTTT", 0), (1.5, "TTTT", 0), (1.014, "FFFF", 1), (1.0, "TTTT", 0)],
+)
+def test_a_row_no_better_than_the_class_frequencies_is_not_recommended(prior, expected, excluded):
+    """Losses 1 and 1.01; where no row is better, all are considered."""
+    recommendation = recommend_row(compared("FFFF", "TTTT"), {}, prior_loss=prior)
+    assert (recommendation.configuration, recommendation.excluded_rows) == (expected, excluded)
 
 
 def test_per_slot_population_is_not_deterministic():
@@ -138,16 +153,18 @@ def test_per_slot_population_is_not_deterministic():
 
 
 @pytest.mark.parametrize(
-    ("comparison", "confidence"),
+    ("comparison", "verdict"),
     [
-        (compared("TTTT", "FFFF", different=("FFFF",)), Confidence.SIGNIFICANT),
-        (compared("TTTT", "FFFF", different=("FFFF",), not_compared=1), Confidence.NOT_SIGNIFICANT),
-        (compared("FFFF", "TTTT"), Confidence.NOT_SIGNIFICANT),
-        (compared("TTTT", "FFFF", seeds=1), Confidence.ONE_SEED),
+        (compared("TTTT", "FFFF", worse=("FFFF",), settled=True), Verdict.BETTER),
+        (compared("TTTT", "FFFF", "FTTT", worse=("FFFF",), settled=True), Verdict.PRACTICALLY_EQUAL),
+        (compared("TTTT", "FFFF", "FTTT", worse=("FFFF",)), Verdict.CANNOT_TELL),
+        (compared("FFFF", "TTTT", equal=("TTTT",), settled=True), Verdict.PRACTICALLY_EQUAL),
+        (compared("FFFF", "TTTT", settled=True), Verdict.CANNOT_TELL),  # TTTT may be worse
+        (compared("FFFF", "TTTT", equal=("TTTT",)), Verdict.CANNOT_TELL),  # another row may be better
     ],
 )
-def test_confidence_needs_every_row_to_be_significantly_worse(comparison, confidence):
-    assert recommend_row(comparison, {}).confidence is confidence
+def test_verdict_is_about_the_recommended_row(comparison, verdict):
+    assert recommend_row(comparison, {}).verdict is verdict
 
 
 def test_no_deterministic_row_gives_no_alternative():
@@ -174,26 +191,8 @@ def test_batch_sizes_are_those_near_the_best_row():
         170: figures_at(170, [0.2, 0.21, 0.19], [0.1]),  # the other one did, all but once
         200: {},
     }
-    recommendation = recommend_row(compared("FTTT", "FFFF", different=("FFFF",)), sizes)
+    recommendation = recommend_row(compared("FTTT", "FFFF", worse=("FFFF",)), sizes)
     assert recommendation.batch_sizes == (5, 25, 100, 170)
-
-
-@pytest.mark.parametrize(("ahead", "better"), [(0.005, 1), (0.0, 0)])
-def test_kept_row_counts_significantly_better_rows(ahead, better):
-    """The rule takes a deterministic row a little above the best, even where that difference is no chance."""
-    generator = np.random.default_rng(0)
-    losses = generator.exponential(1, 3000)
-    rows = np.stack([losses, losses + ahead + 0.001 * generator.normal(size=3000)])[None].astype(np.float32)
-    keys = [
-        RowKey("network", "", InferenceConfiguration("FFFF"), None, 8),
-        RowKey("network", "", InferenceConfiguration("TTFF"), PopulationEstimate.MOVING, 8),
-    ]
-    comparison = compare_all_pairs_of_rows(
-        keys, OutcomeTable(rows, np.ones(rows.shape, bool)), Split.VALIDATION, current=keys[1]
-    )
-    recommendation = recommend_row(comparison, {})
-    assert recommendation.key == keys[1]
-    assert (recommendation.current.gain, recommendation.current.significantly_better) == (0, better)
 
 
 def draw_networks(gains, spread=0.0):
@@ -206,63 +205,67 @@ def draw_networks(gains, spread=0.0):
     return keys, OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
 
 
-def compare_with_last(keys, outcomes):
-    return compare_all_pairs_of_rows(keys, outcomes, Split.VALIDATION, current=keys[-1])
+def recommend_with_last_in_use(keys, outcomes):
+    return recommend_row(compare_rows(keys, outcomes, Split.VALIDATION, current=keys[-1]), {})
 
 
 @pytest.mark.parametrize("gains", [[1.0], [0.2, 1.8], [0.85, 1.0, 1.15], [-0.1, 0.3, 2.8], [2.0, 0.0, 1.0, 1.0]])
-def test_current_row_of_these_networks_is_replaced_by_a_better_one(gains):
+def test_row_in_use_is_replaced_where_its_expected_loss_is_higher(gains):
     """However much the networks differ: only examples vary, as SciPy's paired t test of their mean has it."""
     keys, outcomes = draw_networks(gains, spread=0.5)
-    comparison = compare_with_last(keys, outcomes)
-    recommendation = recommend_row(comparison, {})
+    recommendation = recommend_with_last_in_use(keys, outcomes)
     assert recommendation.key != keys[-1]
+    assert recommendation.question is Question.THESE_NETWORKS
     current = recommendation.current
-    assert current.significantly_better == 5
-    index = next(index for index, row in enumerate(comparison.rows) if row.key == recommendation.key)
     losses = outcomes.losses.astype(float).mean(axis=0)
-    expected = stats.ttest_rel(losses[-1], losses[keys.index(recommendation.key)])
-    gain = comparison.current.gains[index]
-    assert gain.p == pytest.approx(expected.pvalue, rel=1e-3)
+    expected = stats.ttest_rel(losses[-1], losses[losses.mean(axis=1).argmin()])
     low, high = expected.confidence_interval(0.95)
-    assert (current.gain, current.low, current.high) == pytest.approx((np.mean(gains), low, high), abs=0.08)
-    assert (current.low, current.high) == pytest.approx((low, high), rel=1e-4)
-    p_values = [one.p for place, one in enumerate(comparison.current.gains) if place != comparison.current.row]
-    adjusted = [one.adjusted for place, one in enumerate(comparison.current.gains) if place != comparison.current.row]
-    assert adjusted == pytest.approx(multipletests(p_values, method="holm")[1])
+    above = current.above_best
+    assert (above.mean, above.low, above.high) == pytest.approx((np.ptp(losses.mean(axis=1)), low, high), rel=1e-4)
+    assert current.expected_above_best < above.mean
+    assert not current.is_recommended
 
 
-@pytest.mark.parametrize("gains", [[0.0], [-0.5, -0.5], [-1.0, 0.0, 1.0]])
-def test_current_row_is_kept_unless_another_is_better(gains):
-    keys, outcomes = draw_networks(gains, spread=1.0)
-    recommendation = recommend_row(compare_with_last(keys, outcomes), {})
+@pytest.mark.parametrize("gains", [[0.0], [0.005], [-0.5, -0.5], [-1.0, 0.0, 1.0]])
+def test_row_in_use_is_kept_within_the_margin(gains):
+    keys, outcomes = draw_networks(gains, spread=0.01)
+    recommendation = recommend_with_last_in_use(keys, outcomes)
     assert recommendation.key == keys[-1]
     assert recommendation.current.is_recommended
 
 
-def test_a_row_that_equals_the_current_one_but_for_rounding_does_not_replace_it():
+def test_row_in_use_is_kept_where_nothing_is_known():
+    keys, outcomes = draw_networks([0.0], spread=3.0)
+    recommendation = recommend_with_last_in_use(keys, outcomes)
+    assert recommendation.key == keys[-1]
+    assert recommendation.verdict is Verdict.CANNOT_TELL
+
+
+def test_a_row_that_equals_the_row_in_use_but_for_rounding_does_not_replace_it():
     keys, outcomes = draw_networks([0.0, 0.0, 0.0])
     rounding = 1 - 1e-6 * np.abs(np.random.default_rng(1).normal(size=outcomes.losses[:, 0].shape))
     losses = outcomes.losses.copy()
     losses[:, 0], losses[:, 1:-1] = losses[:, -1] * rounding, losses[:, 1:-1] + 1
-    comparison = compare_with_last(keys, OutcomeTable(losses, outcomes.correct))
-    assert comparison.rows[0].key == keys[0]
-    assert comparison.required_seeds is None
-    assert recommend_row(comparison, {}).key == keys[-1]
-    assert comparison.current.better_rows == frozenset()
+    recommendation = recommend_with_last_in_use(keys, OutcomeTable(losses, outcomes.correct))
+    assert (recommendation.key, recommendation.verdict) == (keys[-1], Verdict.BETTER)
 
 
-def test_a_current_row_far_from_the_best_is_replaced_by_a_row_that_is_better():
-    """The preferred row of those near the best one varies too much to be better than the current one."""
+def test_a_row_in_use_far_from_the_best_is_replaced_by_a_row_that_is_better():
+    """The independent row varies much and has a higher loss than the row in use, so it does not replace it."""
     rng = np.random.default_rng(0)
     codes = ("TFTT", "TTTT", "FFTT")
     keys = [RowKey("network", "", InferenceConfiguration(code), None, 8) for code in codes]
     losses = 1.0 + 0.01 * rng.normal(size=(1, 3, 400))
-    losses[:, 1] += 0.05 + 3.0 * rng.normal(size=400)
-    losses[:, 1] += 1.05 - losses[:, 1].mean()
+    losses[:, 1] += 6.0 * rng.normal(size=400)
+    losses[:, 1] += 1.25 - losses[:, 1].mean()
     losses[:, 2] += 0.2
     outcomes = OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
-    assert recommend_row(compare_all_pairs_of_rows(keys, outcomes, Split.VALIDATION), {}).key == keys[1]
-    recommendation = recommend_row(compare_with_last(keys, outcomes), {})
-    assert recommendation.key == keys[0]
-    assert recommendation.current.significantly_better == 1
+    assert recommend_row(compare_rows(keys, outcomes, Split.VALIDATION), {}).key == keys[1]
+    assert recommend_with_last_in_use(keys, outcomes).key == keys[0]
+
+
+def test_a_row_in_use_no_better_than_the_class_frequencies_is_replaced():
+    keys, outcomes = draw_networks([0.005])
+    comparison = compare_rows(keys, outcomes, Split.VALIDATION, margin=0.02, current=keys[-1])
+    assert recommend_row(comparison, {}).key == keys[-1]
+    assert recommend_row(comparison, {}, prior_loss=0.2225).key != keys[-1]
