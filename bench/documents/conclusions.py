@@ -50,8 +50,8 @@ def _conditions(result: list[tuple[str, Any]]) -> list[tuple[str, Any, dict[str,
 
 def _summary_table(result: list[tuple[str, Any]], experiment: Experiment) -> str:
     lines = [
-        "| study | reading | population | seeds | rows not worse than the first | Kendall's τ with the published order: "
-        "of the means; of a seed | of two of our seeds |",
+        "| study | reading | population | seeds | rows not worse than the first | Kendall's τ with the published "
+        "order: of the means; of a seed | of two of our seeds |",
         "| --- | --- | --- | --- | --- | --- | --- |",
     ]
     for name, _, condition in _conditions(result):

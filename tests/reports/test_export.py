@@ -47,14 +47,14 @@ def analysis():
 def test_rows_carry_what_the_table_shows(analysis):
     rows = json.loads(leaderboard_json(make_board(), {}, ComparisonFieldsByRow(analysis)))["rows"]
     best, recommended, not_compared = rows
-    row, pair = analysis.comparison.rows[1], analysis.comparison.pairs[0]
+    row = analysis.comparison.rows[1]
     assert [entry["recommended"] for entry in rows] == [False, True, False]
-    assert (best["group"], best["rank_low"], best["rank_high"], best["loss_above_best"]) == ("a", 1, 2, 0.0)
+    assert (best["verdict"], recommended["verdict"], best["loss_above_best"]) == ("best", "cannot tell", 0.0)
     assert best["loss_above_best_low"] is best["p_value"] is None
-    interval = -pair.loss.high, -pair.loss.low
+    interval = row.above_best.low, row.above_best.high
     assert (recommended["loss_above_best_low"], recommended["loss_above_best_high"]) == interval
-    assert recommended["loss_above_best"] == -pair.loss.mean
-    assert (recommended["p_value"], recommended["p_best"]) == (pair.loss.adjusted, row.first_share)
+    assert recommended["loss_above_best"] == row.above_best.mean
+    assert (recommended["p_value"], recommended["p_best"]) == (row.above_best.adjusted, row.first_share)
     assert [name for name in COMPARISON_COLUMNS if not_compared[name] is not None] == ["setting", "recommended"]
 
 

@@ -102,37 +102,24 @@ def test_characters_unknown_to_latex_are_code_points():
 
 @pytest.fixture
 def analysis():
-    """`FFFF` and `TTFF` compared, in one group; the second row, which is deterministic, is recommended."""
+    """`FFFF` and `TTFF` compared; the second row, which is deterministic, is recommended."""
     comparison = compared("FFFF", "TTFF", step=0.001)
     return Analysis(comparison=comparison, recommendation=recommend_row(comparison, {}))
 
 
-def in_two_groups(analysis):
-    first, second = analysis.comparison.rows
-    rows = (first, second.model_copy(update={"letters": "b"}))
-    return analysis.model_copy(update={"comparison": analysis.comparison.model_copy(update={"rows": rows})})
-
-
-def test_the_recommended_row_has_an_asterisk(analysis):
+def test_verdicts_are_a_column_of_compared_rows(analysis):
+    assert "verdict" not in leaderboard_markdown(make_board()).lower()
     lines = leaderboard_markdown(make_board(), analysis).splitlines()
-    assert [line.split(" | ")[0] for line in lines[2:5]] == ["| 1", r"| 2\*", "| –"]
-    assert r"\* is the recommended row." in lines
-    assert "$^{*}$" not in leaderboard_latex(make_board())
-    ranks = [
-        line.split(" & ")[0] for line in leaderboard_latex(make_board(), "", analysis).splitlines() if " & " in line
+    assert [line.split("|")[-2].strip() for line in lines[:5] if "---" not in line] == [
+        "verdict",
+        "best",
+        "cannot tell",
+        "",
     ]
-    assert ranks == ["Rank", "1", "2$^{*}$", "--"]
-
-
-def test_groups_are_a_column_where_rows_differ(analysis):
-    assert "group" not in leaderboard_markdown(make_board(), analysis)
-    grouped = in_two_groups(analysis)
-    lines = leaderboard_markdown(make_board(), grouped).splitlines()
-    assert [line.split("|")[-2].strip() for line in lines[:5] if "---" not in line] == ["group", "a", "b", ""]
-    tabular = [line for line in leaderboard_latex(make_board(), "", grouped).splitlines() if line.endswith(r"\\")]
+    tabular = [line for line in leaderboard_latex(make_board(), "", analysis).splitlines() if line.endswith(r"\\")]
     without = [line for line in leaderboard_latex(make_board()).splitlines() if line.endswith(r"\\")]
     assert [cells(line) for line in tabular] == [cells(line) + 1 for line in without]
-    assert [line.split(" & ")[-1].removesuffix(r" \\") for line in tabular] == ["Group", "a", "b", ""]
+    assert [line.split(" & ")[-1].removesuffix(r" \\") for line in tabular] == ["Verdict", "best", "cannot tell", ""]
 
 
 def test_table_ranked_on_test_has_a_warning():

@@ -1,74 +1,70 @@
-"""Text about significant differences agrees with the intervals beside it, and names the number of seeds."""
+"""Text about what is known of the rows beside the best one, and how much data would decide."""
 
 from __future__ import annotations
 
 import pytest
 
-from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, RequiredSeeds
+from bln_search.core.enums import Split
+from bln_search.ranking.comparison import RequiredData
+from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.reports.sentences.significance import (
-    first_rows_significance_text,
-    required_seeds_assumptions_text,
-    seeds_and_required_seeds_text,
+    comparison_method_text,
+    required_data_assumptions_text,
+    required_data_text,
+    row_verdicts_text,
+    verdict_text,
 )
 from tests.ranking.comparisons import compared
 
-REQUIRED = RequiredSeeds(seeds=7, level=0.05)
 
-
-def with_seeds(required, seeds=3):
-    return compared("TTTT", "FTTT", seeds=seeds, step=0.001).model_copy(update={"required_seeds": required})
+def requiring(seeds, examples, *, limited=False):
+    required = RequiredData(seeds=seeds, examples=examples, limited_by_examples=limited)
+    return compared("TTTT", "FTTT").model_copy(update={"required": required})
 
 
 @pytest.mark.parametrize(
     ("comparison", "expected"),
     [
-        (with_seeds(REQUIRED), "3 seeds; about 7 would separate the first two"),
-        (with_seeds(REQUIRED.model_copy(update={"seeds": None})), f"more than {MAX_REQUIRED_SEEDS} would be needed"),
-        (
-            with_seeds(RequiredSeeds(seeds=None, level=0.05, limited_by_examples=True)),
-            "on 9 examples more seeds alone would not separate",
-        ),
-        (with_seeds(None, seeds=1), "the required number of seeds is unknown"),
+        (requiring(7, None), "about 7 seeds instead of 3 would decide"),
+        (requiring(None, 40), "about 40 examples instead of 9 would decide"),
+        (requiring(7, 40), "about 7 seeds instead of 3 or about 40 examples instead of 9 would decide"),
+        (requiring(None, None), "far more than 3 seeds, 9 examples would be needed to decide"),
+        (requiring(None, None, limited=True), "more seeds alone would not decide (3 seeds, 9 examples)"),
     ],
-    ids=["named", "too many", "examples", "one seed"],
 )
-def test_required_seeds(comparison, expected):
-    assert expected in seeds_and_required_seeds_text(comparison)
+def test_required_data(comparison, expected):
+    assert required_data_text(comparison) == expected
+    assert required_data_assumptions_text(comparison) is not None
 
 
-def test_without_an_estimate_only_the_number_of_seeds_is_given():
-    assert seeds_and_required_seeds_text(with_seeds(None)) == "3 seeds"
-    assert required_seeds_assumptions_text(with_seeds(None)) is None
+def test_a_decided_comparison_requires_nothing():
+    comparison = compared("TTTT", "FTTT", settled=True)
+    assert required_data_text(comparison) is required_data_assumptions_text(comparison) is None
 
 
-def test_no_significant_difference_where_no_interval_excludes_zero():
-    comparison = with_seeds(REQUIRED)  # the interval of 0.001 ± 0.005 contains 0
-    assert first_rows_significance_text(comparison).startswith(
-        "no significant difference between 2 rows (3 seeds; about 7 "
+def test_rows_are_counted_by_verdict():
+    comparison = compared("TTTT", "FTTT", "FFFF", "TFFF", equal=("FTTT",), worse=("FFFF", "TFFF"), not_compared=4)
+    assert row_verdicts_text(comparison) == (
+        "1 row is practically equal to the best one (within 0.01), 2 rows are significantly worse; "
+        "4 further rows were not compared"
     )
 
 
-def test_an_interval_that_excludes_zero_is_not_contradicted():
-    comparison = compared("TTTT", "FTTT", "FFFF")  # differences of 0.01 and 0.02, ± 0.005; none is significant
-    text = first_rows_significance_text(comparison)
-    assert "no significant difference" not in text
-    assert "after correction for 2 comparisons" in text
-    assert "excludes 0 for 2 of them" in text
+@pytest.mark.parametrize(
+    ("options", "start"),
+    [
+        ({"worse": ("FTTT",)}, "it is significantly better than the other row"),
+        ({"settled": True}, "no row is better by more than 0.01 (95 %)"),
+        ({}, "a row may be better by more than 0.01"),
+    ],
+)
+def test_verdict_is_explained(options, start):
+    assert verdict_text(recommend_row(compared("TTTT", "FTTT", **options), {})) == start
 
 
-def test_rows_of_the_first_group_that_differ_from_each_other_are_not_called_equal():
-    comparison = compared("TTTT", "FTTT", "FFFF", step=0.001)
-    pair = comparison.pairs[0]
-    inner = pair.model_copy(
-        update={"first": 1, "second": 2, "loss": pair.loss.model_copy(update={"adjusted": 0.01, "high": -0.001})}
-    )
-    text = first_rows_significance_text(comparison.model_copy(update={"pairs": (*comparison.pairs, inner)}))
-    assert text.startswith("the first row does not differ significantly from the next 2 (")
-
-
-def test_a_separated_first_row_is_named_with_its_p_value():
-    text = first_rows_significance_text(compared("TTTT", "FTTT", different=("FTTT",), not_compared=4))
-    assert text.startswith(
-        "the first row is significantly better than the second (p = 0.01, corrected for 1 comparison)"
-    )
-    assert text.endswith("4 further rows were not compared")
+def test_method_says_what_the_answer_extends_to():
+    assert "for new trainings (3 seeds, 9 examples)" in comparison_method_text(compared("TTTT", "FTTT"))
+    assert "for 1 network on other examples" in comparison_method_text(compared("TTTT", "FTTT", seeds=1))
+    these = compared("TTTT", "FTTT", current="FTTT")
+    assert "for 3 networks on other examples" in comparison_method_text(these)
+    assert f"the {Split.VALIDATION} loss" in comparison_method_text(these)

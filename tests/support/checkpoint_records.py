@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.selection.recommendation import Confidence, Recommendation
+from bln_search.ranking.comparison import Question, Verdict
+from bln_search.ranking.selection.recommendation import Recommendation
 
 
 def name(number):
@@ -28,16 +29,18 @@ def make_recommendation(arm):
         deterministic=False,
         computed_statistics=4,
         batch_sizes=(25,),
-        top_group_size=1,
-        near_best_rows=1,
+        verdict=Verdict.BETTER,
+        candidate_rows=1,
         compared_rows=2,
+        excluded_rows=0,
         first_share=1.0,
         loss=0.1,
         accuracy=0.9,
         loss_above_best=0.0,
         loss_above_best_upper=0.0,
         alternative=None,
-        confidence=Confidence.SIGNIFICANT,
+        margin=0.01,
+        question=Question.NEW_TRAININGS,
     )
 
 

@@ -21,7 +21,7 @@ from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker.analysis import compute_and_store_analysis, get_or_compute_analysis
-from bln_search.worker.analysis.baseline_check import find_arms_not_beating_class_prior
+from bln_search.worker.analysis.baseline_check import find_class_prior_of_study
 from bln_search.worker.loop import QueueWorker
 from bln_search.worker.probe_study import probe_networks_of_study
 
@@ -57,7 +57,7 @@ def test_worker_analyses_its_completed_study(analysed):
     assert (analysis.comparison.seeds, len(analysis.comparison.rows), analysis.comparison.not_compared) == (2, 16, 0)
     losses = [row.loss for row in analysis.comparison.rows]
     assert losses == sorted(losses)
-    assert analysis.recommendation.configuration in [row.configuration for row in analysis.comparison.top_group]
+    assert analysis.recommendation.configuration in [row.configuration for row in analysis.comparison.rows_not_worse]
     assert analysis.selection.ranked_rows == 16
     measured = {(latency.configuration, latency.batch_size) for latency in analysis.latencies}
     assert {size for _, size in measured} == {1, 10}
@@ -88,10 +88,9 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     without_data = compute_and_store_analysis(worker.ledger, untrained, None, save=False)
     assert without_data.no_better_than_class_prior == check, "a stored result is kept where the data are missing"
     spec = worker.ledger.studies.get(untrained).spec
-    board = worker.ledger.results.rank_rows_of_study(untrained, spec)
     missing = spec.model_copy(update={"data": DataSpec(name="mnist", validation=100)})
     assert (
-        find_arms_not_beating_class_prior(board, missing, replace(worker.environment, data=tmp_path, cache=tmp_path))
+        find_class_prior_of_study(missing, Split.TEST, replace(worker.environment, data=tmp_path, cache=tmp_path))
         is None
     )
 

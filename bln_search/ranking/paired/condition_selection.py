@@ -93,7 +93,8 @@ def select_row_over_conditions(
 
     candidates = [row for row in range(len(values)) if is_candidate(row)]
     row = min(candidates, key=lambda row: (not independent[row], computed[row], values[row], row))
-    if current is not None and is_candidate(current, len(values) - 1):
+    rivals = (len(values) - 1) * (1 if criterion is Criterion.MEAN else len(tables))  # the condition is selected, too
+    if current is not None and is_candidate(current, rivals):
         row = current
     elif current is not None and values[row] >= values[current]:
         row = best

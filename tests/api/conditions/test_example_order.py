@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,10 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
 from bln_search.core.errors import DataError
+from bln_search.ranking.paired.condition_comparison import (
+    differences_of_condition_means,
+    relate_examples_of_conditions,
+)
 from bln_search.ranking.paired.sum_of_means import ExampleRelation
 from tests.api.shifted_data import conditions, make_data, trained
 
@@ -24,7 +30,15 @@ def in_order(loader, order):
 
 def compare(loaders, network=None, **options):
     tables = bln_search.evaluate_configurations(network or trained(), TRAIN, loaders, **options)
-    return tables, tables.rows_over_conditions.comparison_of_first_rows
+    return tables, compared_rows(tables)
+
+
+def compared_rows(tables):
+    """How the examples of the conditions depend on each other, and the differences of the rows to the first."""
+    rows = tables.rows_over_conditions
+    outcomes = rows.find_outcome_tables_per_condition(rows.keys)
+    differences = differences_of_condition_means(outcomes, 0, 0.01)
+    return SimpleNamespace(relation=relate_examples_of_conditions(outcomes), mean=differences)
 
 
 SAME_ORDER = conditions()
@@ -91,7 +105,7 @@ def test_a_saved_result_keeps_the_order(networks, tmp_path):
     several = [trained(seed) for seed in range(networks)]
     tables, comparison = compare(shuffled((1, 2, 3), SAME_ORDER), several)
     loaded = bln_search.load_ranked(tables.save(tmp_path / "tables"))
-    again = loaded.rows_over_conditions.comparison_of_first_rows
+    again = compared_rows(loaded)
     assert again.relation is comparison.relation is ExampleRelation.UNKNOWN
     np.testing.assert_array_equal(again.mean.half, comparison.mean.half)
     assert loaded["clean"].examples_by_loader == tables["clean"].examples_by_loader

@@ -16,7 +16,7 @@ from torch import nn
 
 import bln_search
 from bln_search.core.enums import Split
-from bln_search.ranking.paired.sum_of_means import ExampleRelation
+from bln_search.ranking.comparison import RowVerdict
 from bln_search.ranking.selection.condition_criteria import Criterion
 from tests.api.shifted_data import conditions, make_data, trained
 from tests.support.tiers import latin
@@ -129,7 +129,7 @@ def test_a_recommendation_has_the_lowest_value_or_a_reason(ranked):
             values = selected.rows_over_conditions.criterion_values(over)
             recommendation = ranked.recommendation_for(batch_size=size, over=over)
             assert recommendation.excess == pytest.approx(recommendation.value - values.min())
-            reasons = (recommendation.is_as_is, recommendation.is_independent, recommendation.selection.near_best > 1)
+            reasons = (recommendation.is_as_is, recommendation.is_independent, recommendation.selection.candidates > 1)
             assert recommendation.excess == 0 or any(reasons)
 
 
@@ -200,7 +200,7 @@ def test_a_dependent_recommendation_names_the_deterministic_alternative(ranked):
 def test_the_network_as_deployed_is_kept_without_a_shift():
     loaders = {"one": make_data(), "two": make_data(seed=5)}
     result = bln_search.evaluate_configurations(trained(), TRAIN, loaders, batch_sizes=[4, 20])
-    for over in [*Criterion, "one"]:
+    for over in (Criterion.MEAN, Criterion.WORST, "one"):
         recommendation = result.recommendation_for(over=over)
         assert str(recommendation.row) == "TT-- (moving)"
         assert recommendation.is_as_is
@@ -272,9 +272,9 @@ def test_rows_without_a_value_in_a_condition_are_listed_last():
 def test_conditions_may_have_different_numbers_of_examples():
     loaders = {"clean": make_data(120), "large": make_data(80, scale=2.0, shift=1.0)}
     result = bln_search.evaluate_configurations(trained(), TRAIN, loaders, batch_sizes=[4, 20])
-    assert result.rows_over_conditions.comparison_of_first_rows.relation is ExampleRelation.STRATA
+    assert set(result.rows_over_conditions.verdicts) & set(RowVerdict)
     assert result.recommended_for(over="worst").row.rank
-    assert "group" in result.to_records()[0]
+    assert "verdict" in result.to_records()[0]
 
 
 @pytest.mark.parametrize(

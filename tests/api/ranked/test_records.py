@@ -27,14 +27,14 @@ def ranked():
 def test_records_have_the_figures_of_the_rows(ranked):
     records = ranked.to_records()
     assert len(records) == 16
-    letters = {row.key: row.letters for row in ranked.comparison.rows}
+    verdicts = {row.key: row.verdict for row in ranked.comparison.rows}
     for record, row in zip(records, ranked, strict=True):
         assert record["rank"] == row.row.rank
         assert record["configuration"] == str(row.configuration)
         assert "".join(record[name] for name in ("E_B", "Std_B", "E_F", "Std_F")) == record["configuration"]
         assert record["population"] == row.row.estimate
         assert record["independent"] == row.configuration.is_deterministic
-        assert record["group"] == letters[row.row.key]
+        assert record["verdict"] == verdicts[row.row.key]
         for split in (Split.VALIDATION, Split.TEST):
             metrics = row.row.metrics[split]
             assert record[f"{split}_loss_mean"] == metrics.loss.mean
@@ -53,7 +53,7 @@ def test_values_are_plain(ranked):
 
 def test_columns_are_those_of_a_study_without_what_one_network_does_not_have(ranked):
     columns = list(ranked.to_records()[0])
-    assert set(columns) - set(COLUMNS) == {"independent", "group", "batch_sizes"}
+    assert set(columns) - set(COLUMNS) == {"independent", "verdict", "batch_sizes"}
     assert not {"arm", "parameters", "seeds"} & set(columns)
     without_test = list(evaluate().to_records()[0])
     assert [name for name in columns if not name.startswith("test_")] == without_test

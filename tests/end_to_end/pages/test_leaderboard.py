@@ -35,11 +35,11 @@ def in_view(page, selector):
     )
 
 
-def test_configuration_and_certainty_are_in_view_without_a_click(visit, studies):
+def test_configuration_and_verdict_are_in_view_without_a_click(visit, studies):
     visit.go(f"/studies/{studies.board}")
-    visit.page.wait_for_selector("#answer .answer [data-certainty]")
+    visit.page.wait_for_selector("#answer .answer [data-verdict]")
     assert in_view(visit.page, "#answer .answer-row")
-    assert in_view(visit.page, "#answer [data-certainty]")
+    assert in_view(visit.page, "#answer [data-verdict]")
     visit.go(f"/studies/{studies.board}/leaderboard?sort=-validation_loss")
     assert in_view(visit.page, ".pinned .mark")
     assert in_view(visit.page, ".recommended")

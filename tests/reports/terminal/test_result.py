@@ -77,7 +77,7 @@ def test_statistics_are_details(details):
     text = printed(RenderableResultSummary(analysis(), details=details), width=300)
     assert ("Shares of the variance" in text) is details
     assert ("Effects of the switches" in text) is details
-    assert ("level 5 %, corrected for" in text) is details
+    assert ("family-wise error rate 5 %" in text) is details
 
 
 def test_effects_are_those_of_single_switches():

@@ -1,4 +1,4 @@
-"""The group column is shown where its letters add something and can be read."""
+"""Columns that tables of rows share."""
 
 from __future__ import annotations
 
@@ -7,37 +7,18 @@ import pytest
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import RowKey
-from bln_search.reports.terminal.row_columns import group_letters_or_rank_range_column, row_identity_columns
+from bln_search.reports.terminal.row_columns import row_identity_columns, verdict_column
 from tests.ranking.comparisons import compared
 
 
-def rows(*letters, highest=4):
-    comparison = compared("TTTT", "FTTT", "TTFF", "FFFF")
-    return [
-        row.model_copy(update={"letters": letter, "lowest_rank": 1 + index, "highest_rank": highest})
-        for index, (row, letter) in enumerate(zip(comparison.rows, letters, strict=True))
-    ]
+def test_verdicts_are_a_column_where_something_is_known():
+    comparison = compared("TTTT", "FTTT", "FFFF", "TTFF", worse=("FFFF",), equal=("FTTT",))
+    column = verdict_column([*(row.verdict for row in comparison.rows), None], 1)
+    assert column.cells == ["best", "practically equal", "worse", "cannot tell", ""]
 
 
-def test_letters_are_shown_for_several_groups():
-    assert group_letters_or_rank_range_column(rows("a", "ab", "bc", "c"), 1).cells == ["a", "ab", "bc", "c"]
-
-
-def test_one_group_needs_no_column():
-    same = [row.model_copy(update={"lowest_rank": 1}) for row in rows("a", "a", "a", "a")]
-    assert group_letters_or_rank_range_column(same, 1) is None
-
-
-@pytest.mark.parametrize("last", ["abcdefgh", "z(27)(28)", None])
-def test_letters_that_cannot_be_read_give_way_to_rank_ranges(last):
-    letters = (None,) * 4 if last is None else ("a", "b", "c", last)
-    column = group_letters_or_rank_range_column(rows(*letters), 1)
-    assert column.name == "rank range"
-    assert column.cells == ["1–4", "2–4", "3–4", "4–4"]
-
-
-def test_rows_that_were_not_compared_have_empty_cells():
-    assert group_letters_or_rank_range_column([*rows("a", "ab", "bc", "c"), None], 1).cells[-1] == ""
+def test_nothing_known_needs_no_column():
+    assert verdict_column([row.verdict for row in compared("TTTT", "FTTT").rows], 1) is None
 
 
 def key(code="TTTT", arm="bln", estimate=PopulationEstimate.FROZEN, batch_size=25):

@@ -1,4 +1,4 @@
-"""The answer on the page of a study: the recommended row, how certain it is, and what stands in its place."""
+"""The answer on the page of a study: the recommended row, what is known about it, and what stands in its place."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from sqlalchemy import update
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import TrialState
+from bln_search.ranking.comparison import Verdict
 from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow, TrialRow
@@ -41,11 +42,11 @@ def test_overview_and_list_show_the_recommended_row(world, ada, seeds):
     page = ada.get(f"/studies/{number}").text
     answer = page[page.index('<div class="answer">') : page.index("</div>", page.index('<div class="answer">'))]
     assert f"<b>{recommended.configuration}</b>" in answer
-    assert 'data-certainty="cannot tell"' in answer
-    assert ("independent of the mini-batch" in answer) == recommended.deterministic
-    required = analysis.comparison.required_seeds
-    can_tell = required is None or required.seeds is not None
-    assert (f"/studies/{number}/repeat?seeds=" in answer) == can_tell == (seeds == (0,))
+    assert f'data-verdict="{recommended.verdict}"' in answer
+    assert ("outputs are independent of the mini-batch" in answer) == recommended.deterministic
+    required = analysis.comparison.required
+    is_open = recommended.verdict is Verdict.CANNOT_TELL and (required is None or required.seeds is not None)
+    assert (f"/studies/{number}/repeat?seeds=" in answer) == is_open
     assert f"/configurations/{recommended.configuration}?" in ada.get(f"/studies/best?study={number}").text
     assert "data-later" not in ada.get(f"/studies/{number}/parts/answer").text
 

@@ -153,15 +153,11 @@ def test_empty_study_list_links_to_a_new_study(world):
     assert 'href="/studies/new"' not in reader
 
 
-def test_study_list_counts_the_top_group_like_the_leaderboard(world, root):
+def test_study_list_has_the_verdict_of_the_analysis(world, root):
     number = world.complete("compared", seeds=(0, 1, 2))
+    assert "leading" in root.get(f"/studies/best?study={number}").text
     analysis = compute_and_store_analysis(world.ledger, number, None)
-    sharing = sum(row.in_top_group for row in analysis.comparison.rows)
-    assert sharing > 1
-    board = world.context.leaderboards.get_or_compute(number, world.ledger.studies.get(number).planned * 32)
-    board.__dict__["top_group_by_seeds"] = {board.leaderboard.best_row.key: 1.0}  # what seeds alone would say
-    assert f"not significantly different from {sharing - 1} more" in root.get(f"/studies/best?study={number}").text
-    assert 'not significantly different from the first"' in root.get(f"/studies/{number}/parts/leading").text
+    assert f"; {analysis.recommendation.verdict}<" in root.get(f"/studies/best?study={number}").text
 
 
 def test_study_without_a_result_says_so_and_has_no_loss(world, root):

@@ -1,6 +1,8 @@
-"""The analysis of a study over HTTP and on pages: groups, recommendation, probes."""
+"""The analysis of a study over HTTP and on pages: verdicts, recommendation, probes."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -10,7 +12,7 @@ from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.probes import probe, store_probes
 from tests.support.service_world import body
 
-NAMES = ("variance", "differences", "critical-difference", "batch-sizes", "epochs", "company", "latencies")
+NAMES = ("variance", "differences", "batch-sizes", "epochs", "company", "latencies")
 
 
 @pytest.fixture
@@ -69,27 +71,21 @@ def test_new_analysis_of_equal_results_is_shown_at_once(world, client, analysed)
     assert response.json()["analysis"]["reason"] == "anew"
 
 
-def test_leaderboard_shows_groups_ranks_and_recommendation(world, analysed):
+def test_leaderboard_shows_verdicts_and_recommendation(world, analysed):
     study_id, analysis = analysed
     page = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
     assert recommendation_text(analysis.recommendation).split(". ")[0] in page
-    assert page.rpartition("<tbody")[2].count("<td>a</td>") == sum(
-        row.letters == "a" for row in analysis.comparison.rows
-    )
-    first = analysis.comparison.rows[0]
-    assert f"{first.lowest_rank}–{first.highest_rank}" in page
+    cells = re.findall("<td>(best|worse|practically equal|cannot tell)</td>", page.rpartition("<tbody")[2])
+    assert sorted(cells) == sorted(row.verdict for row in analysis.comparison.rows)
     other_split = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard?on=test")
-    assert "Group" not in other_split.text  # rows were compared on validation
+    assert "Verdict" not in other_split.text  # rows were compared on validation
 
 
 def test_charts_use_stored_analysis_and_probes(world, analysed):
     study_id, _ = analysed
     root = world.client("root", Scope.ADMIN, Accept="text/html")
     chart_response = {name: root.get(f"/studies/{study_id}/charts/{name}.json").json() for name in NAMES}
-    assert {name for name, chart in chart_response.items() if chart["figure"]} == {
-        "differences",
-        "critical-difference",
-    }  # the design lacks TTTT
+    assert {name for name, chart in chart_response.items() if chart["figure"]} == {"differences"}  # no TTTT
     assert "bln-search probe" in chart_response["batch-sizes"]["about"]
     for trial in world.ledger.trials.list_finished_full_trials(study_id):
         sizes = [probe(batch_size=size, code=code) for size in (1, 4) for code in ("TTFF", "FFFF")]

@@ -31,7 +31,7 @@ def test_study_is_submitted_and_followed_without_a_reload(visit):
     page.wait_for_selector("#state .state-complete", timeout=240_000)
     page.wait_for_selector("#leading tbody tr:nth-child(8)")
     visit.until("document.querySelectorAll('#cells .state-finished').length >= 4")
-    page.wait_for_selector("#answer .answer [data-certainty]", timeout=60_000)
+    page.wait_for_selector("#answer .answer [data-verdict]", timeout=60_000)
     assert page.evaluate("window.sameDocument") is True
     assert " seed " in page.locator("#log li", has_text="trial finished").last.inner_text()
     assert visit.text("#live") == "ended"

@@ -11,7 +11,7 @@ def test_undefined_rows_show_reasons_and_measured_rows_intervals(world, root):
     assert "16 of 16 rows" in text
     one_seed_id = world.complete("single", seeds=(0,))
     assert (
-        "With one seed neither confidence intervals nor significance are known"
+        "With one seed there are no confidence intervals over seeds"
         in root.get(f"/studies/{one_seed_id}/leaderboard").text
     )
 
