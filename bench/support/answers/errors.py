@@ -1,0 +1,113 @@
+"""How often a verdict is false: in tables of equal rows, at the margin, over several looks; and how often it is found."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from bench.support.answers.tables import (
+    KINDS,
+    Floats,
+    adjusted_by_t_tests,
+    adjusted_with_known_variances,
+    compare_with_row,
+    draw_seed_means,
+    scales_of_rows,
+)
+from bln_search.ranking.comparison import RowVerdict
+from bln_search.ranking.looks import PLANNED_LOOKS, level_of_look
+from bln_search.ranking.paired.differences_to_best import differences_to_best, row_verdicts
+from bln_search.ranking.paired.table import OutcomeTable
+from bln_search.ranking.statistics.intervals import ALPHA
+
+EFFECT = 5.0
+"""Standard deviations of the difference of the two rows under one seed."""
+
+
+def _smallest_adjusted(means: Floats) -> float:
+    """The smallest corrected p value of a difference to the best row."""
+    best = int(means.mean(axis=0).argmin())
+    return float(np.delete(compare_with_row(means, best).adjusted, best).min())
+
+
+def measure_error(kind: str, rows: int, seeds: int, tables: int) -> dict[str, Any]:
+    """Share of tables of equal rows in which one is significantly worse than the best one."""
+    rng = np.random.default_rng([KINDS.index(kind), rows, seeds])
+    found = {"now": 0, "before": 0}
+    for _ in range(tables):
+        means = draw_seed_means(rng, seeds, scales_of_rows(kind, rows, rng), in_blocks=kind == "correlated")
+        found["now"] += _smallest_adjusted(means) < ALPHA
+        found["before"] += bool(adjusted_by_t_tests(means).min() < ALPHA)
+    return {"variances": kind, "rows": rows, "seeds": seeds, **{name: count / tables for name, count in found.items()}}
+
+
+def measure_error_over_examples(rows: int, seeds: int, examples: int, tables: int) -> dict[str, Any]:
+    """The same over seeds and examples: exponential effects of examples, log-normal variances between seeds."""
+    rng = np.random.default_rng([rows, seeds, examples])
+    alarms = 0
+    for _ in range(tables):
+        scales = scales_of_rows("log-normal", rows, rng) / math.sqrt(examples) * (seeds > 1)  # else one network's rows
+        losses = (
+            rng.exponential(size=examples)
+            + scales[:, None] * rng.normal(size=(seeds, rows, 1))
+            + (rng.exponential(size=(rows, examples)) - 1)
+            + 0.5 * (rng.exponential(size=(seeds, rows, examples)) - 1)
+        ).astype(np.float32)
+        table = OutcomeTable(losses, np.zeros(losses.shape, bool), has_correctness=False)
+        best = int(losses.mean(axis=(0, 2)).argmin())
+        alarms += bool(differences_to_best(table, "loss", best).adjusted.min() < ALPHA)
+    return {"rows": rows, "seeds": seeds, "examples": examples, "now": alarms / tables}
+
+
+def measure_error_at_margin(kind: str, rows: int, seeds: int, error: float, tables: int) -> dict[str, Any]:
+    """Share of tables with a false `practically equal`, where one row is better than all others by the margin.
+
+    False is such a verdict on a row while the true best one is the best one observed, and that no row is better than an
+    observed best row which is not the true one. error: standard error of a difference of rows of scale 1, in margins.
+    """
+    rng = np.random.default_rng([KINDS.index(kind), rows, seeds, round(100 * error)])
+    unit = error * math.sqrt(seeds / 2)
+    false = 0
+    for _ in range(tables):
+        scales = scales_of_rows(kind, rows, rng)
+        means = unit * draw_seed_means(rng, seeds, scales) + (np.arange(rows) > 0)
+        best = int(means.mean(axis=0).argmin())
+        differences = compare_with_row(means, best, 1.0)
+        if best == 0:
+            false += RowVerdict.PRACTICALLY_EQUAL in row_verdicts(differences, best, ALPHA)
+        else:
+            false += bool((differences.opposite_margin < ALPHA).all())
+    return {"variances": kind, "rows": rows, "seeds": seeds, "error": error, "now": false / tables}
+
+
+def measure_error_over_looks(kind: str, rows: int, tables: int) -> dict[str, Any]:
+    """Share of tables of equal rows with a significant difference at any look, at 3, 5, 10 and 20 seeds."""
+    rng = np.random.default_rng([KINDS.index(kind), rows, 20])
+    found = {"planned": 0, "not planned": 0, "each at 5 %": 0}
+    for _ in range(tables):
+        means = draw_seed_means(rng, PLANNED_LOOKS[-1], scales_of_rows(kind, rows, rng))
+        p = np.array([_smallest_adjusted(means[:seeds]) for seeds in PLANNED_LOOKS])
+        levels = {name: [level_of_look(k, planned=name == "planned") for k in range(len(p))] for name in found}
+        levels["each at 5 %"] = [ALPHA] * len(p)
+        for name in found:
+            found[name] += bool((p < levels[name]).any())
+    return {"variances": kind, "rows": rows, **{name: count / tables for name, count in found.items()}}
+
+
+def measure_power(kind: str, seeds: int, tables: int, rows: int = 16) -> dict[str, Any]:
+    """Share of tables in which a row that is worse than all others is found to be worse than a given one."""
+    rng = np.random.default_rng([KINDS.index(kind), seeds])
+    scales = scales_of_rows(kind, rows, np.random.default_rng(5))
+    found = {"now": 0, "before": 0, "known": 0}
+    for _ in range(tables):
+        worse, other = (int(row) for row in rng.choice(rows, 2, replace=False))
+        means = draw_seed_means(rng, seeds, scales)
+        means[:, worse] += EFFECT * math.hypot(scales[worse], scales[other])
+        first, second = np.triu_indices(rows, 1)
+        pair = np.flatnonzero((first == min(worse, other)) & (second == max(worse, other)))[0]
+        found["now"] += bool(compare_with_row(means, other).adjusted[worse] < ALPHA)
+        found["before"] += bool(adjusted_by_t_tests(means)[pair] < ALPHA)
+        found["known"] += bool(adjusted_with_known_variances(means, scales)[pair] < ALPHA)
+    return {"variances": kind, "rows": rows, "seeds": seeds, **{name: count / tables for name, count in found.items()}}
