@@ -1,4 +1,4 @@
-"""How often a verdict is false: in tables of equal rows, at the margin, over several looks; and how often it is found."""
+"""How often a verdict is false: in tables of equal rows, at the margin, over looks; and how often it is found."""
 
 from __future__ import annotations
 
