@@ -60,13 +60,14 @@ def compare_rows(
         table = table.average_over_seeds()
     if margin is None:
         margin = default_margin(float(means[0]), has_correctness=table.has_correctness)
-    losses = differences_to_best(table, "loss", 0, margin)
+    distinct = find_distinct_rows(table.losses)
+    losses = differences_to_best(table, "loss", 0, margin, distinct)
     accuracies = differences_to_best(table, "accuracy", 0) if table.has_correctness else None
     noise = draw_noise(table, 0, random=random)
     moderated = noise.with_moderated_variances(losses)
     verdicts = row_verdicts(losses, 0, level)
     is_settled = bool((losses.opposite_margin < level).all())
-    shares = first_place_share_of_each_row(means, moderated, find_distinct_rows(table.losses).of_row)
+    shares = first_place_share_of_each_row(means, moderated, distinct.of_row)
     return Comparison(
         split=split,
         question=question,

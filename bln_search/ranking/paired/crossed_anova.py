@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from bln_search.ranking.paired.seed_variances import Pairs, estimate_seed_variances
+from bln_search.ranking.paired.seed_variances import Pairs, SeedVariances, estimate_seed_variances
 from bln_search.ranking.paired.table import Floats
 from bln_search.ranking.statistics.intervals import ALPHA, CONFIDENCE_LEVEL, adjust_p_values_by_holm
 
@@ -88,7 +88,14 @@ class ContrastVariances:
     of_seeds: Floats
     of_examples: Sequence[tuple[Floats, int]]
 
-    def test(self, pairs: Pairs | None = None, num_rows: int = 0, margin: float = 0.0) -> ContrastEstimates:
+    def take(self, contrasts: slice) -> ContrastVariances:
+        """These contrasts."""
+        of_examples = [(variance[contrasts], degrees) for variance, degrees in self.of_examples]
+        return ContrastVariances(self.seeds, self.mean[contrasts], self.of_seeds[contrasts], of_examples)
+
+    def test(
+        self, pairs: Pairs | None = None, num_rows: int = 0, margin: float = 0.0, *, sampled_from: int = 0
+    ) -> ContrastEstimates:
         """Test means of 0.
 
         Args:
@@ -96,22 +103,36 @@ class ContrastVariances:
                 their variances between seeds are moderated.
             num_rows: Number of rows.
             margin: Difference up to which rows are practically equal, at least 0.
+            sampled_from: Number of the first contrasts to which the result is restricted, where all further ones are a
+                sample of other pairs; 0 for all contrasts.
         """
         of_examples: Floats = np.sum([variance for variance, _ in self.of_examples], axis=0)
         is_moderated = num_rows >= _MIN_MODERATED_ROWS and self.seeds >= _MIN_MODERATED_SEEDS and self.of_seeds.any()
         if pairs is None or not is_moderated:
             parts = [*([(self.of_seeds, self.seeds - 1)] if self.seeds > 1 else []), *self.of_examples]
             p = two_sided_p_values(self.mean, parts)
+            adjusted = (
+                np.minimum(1.0, num_rows * (num_rows - 1) / 2 * p)  # Bonferroni over all pairs
+                if sampled_from
+                else np.asarray(adjust_p_values_by_holm(p.tolist()))
+            )
             return ContrastEstimates(
                 self.mean,
                 np.sqrt(_squared_half_widths(np.full(self.mean.shape, 1 - CONFIDENCE_LEVEL), parts)),
                 p,
-                np.asarray(adjust_p_values_by_holm(p.tolist())),
+                adjusted,
                 self.of_seeds + of_examples,
                 self.of_seeds,
                 *self._margin_tests(margin, lambda mean: two_sided_p_values(mean, parts)),
             )
         moderated = estimate_seed_variances(self.of_seeds, self.seeds - 1, pairs, num_rows)
+        if sampled_from:
+            part = slice(sampled_from)
+            return self.take(part)._test_moderated(moderated.take(part), pairs, margin)
+        return self._test_moderated(moderated, pairs, margin)
+
+    def _test_moderated(self, moderated: SeedVariances, pairs: Pairs, margin: float) -> ContrastEstimates:
+        of_examples: Floats = np.sum([variance for variance, _ in self.of_examples], axis=0)
         noise = of_examples, min(degrees for _, degrees in self.of_examples)
         return ContrastEstimates(
             self.mean,

@@ -30,11 +30,16 @@ _MAX_ROWS_OF_ALL_PAIRS = 48
 _SAMPLED_PAIRS_PER_ROW = 2
 
 
-def differences_to_best(table: OutcomeTable, metric: str, best: int, margin: float = 0.0) -> ContrastEstimates:
+def differences_to_best(
+    table: OutcomeTable, metric: str, best: int, margin: float = 0.0, rows: DistinctRows | None = None
+) -> ContrastEstimates:
     """Mean of each row minus that of row `best`, (K,); see `compare_rows_with_best`."""
     values = table.metric_values(metric)
     return compare_rows_with_best(
-        find_distinct_rows(values), best, lambda pairs: contrast_variances_of_pairs(values, metric, pairs), margin
+        rows or find_distinct_rows(values),
+        best,
+        lambda pairs: contrast_variances_of_pairs(values, metric, pairs),
+        margin,
     )
 
 
@@ -59,7 +64,9 @@ def compare_rows_with_best(
         return _differences_of_equal_rows(len(rows.of_row))
     pairs = _list_pairs(num_rows, of_best)
     contrasts = contrasts_of_pairs((rows.kept[pairs[0]], rows.kept[pairs[1]]))
-    tested = contrasts.test(pairs, num_rows, margin).take(np.arange(len(others)))
+    is_sample = num_rows > _MAX_ROWS_OF_ALL_PAIRS
+    tested = contrasts.test(pairs, num_rows, margin, sampled_from=len(others) if is_sample else 0)
+    tested = tested.take(np.arange(len(others)))
     adjusted = np.minimum(tested.adjusted, tested.p.max())
     beyond = np.asarray(adjust_p_values_by_holm(tested.beyond_margin.tolist()))
     is_equal = rows.of_row == of_best

@@ -17,7 +17,7 @@ error rate where variances are spread log-normally. `bench.answers` measures err
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,10 @@ class SeedVariances:
     variances: Floats
     weights: Floats
     num_rows: int
+
+    def take(self, pairs: slice) -> SeedVariances:
+        """Those of these pairs."""
+        return replace(self, weights=self.weights[pairs])
 
     @property
     def medians(self) -> Floats:

@@ -85,11 +85,12 @@ def test_many_rows_have_their_paired_differences(rows):
     assert np.median(differences.half[1:]) == pytest.approx(1.96 * np.sqrt(2 * (0.25 + 0.01 / 40) / 3), rel=0.25)
 
 
-def test_one_of_many_equal_rows_is_seldom_worse(repetitions):
-    rng, tables = np.random.default_rng(6), repetitions // 5
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_one_of_many_equal_rows_is_seldom_worse(seeds, repetitions):
+    rng, tables = np.random.default_rng(6), repetitions // 3
     alarms = 0
     for _ in range(tables):
-        table = draw(rng, seeds=3, rows=80, examples=8, of_seed=0.5, noise=0.1)
+        table = draw(rng, seeds=seeds, rows=80, examples=30, of_seed=0.5 * (seeds > 1), noise=0.1)
         best = int(table.losses.mean(axis=(0, 2)).argmin())
         alarms += differences_to_best(table, "loss", best).adjusted.min() < 0.05
     assert alarms <= band(0.05, tables)[1] * tables
