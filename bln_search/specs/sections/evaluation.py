@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
 
@@ -153,6 +153,8 @@ class RankingSpec(SpecSection):
         practical: Difference of mean losses up to which rows are practically equal, in the unit of the loss. By default
             0.01 nats for a score that says which predictions are correct, else 1 % of the lowest loss.
     """
+
+    added_later: ClassVar = frozenset({"practical"})
 
     split: Split = Split.VALIDATION
     practical: Annotated[float, Field(ge=0, le=1e6)] | None = None

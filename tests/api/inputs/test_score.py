@@ -192,8 +192,7 @@ def test_a_regression_has_no_accuracy_in_any_form():
     for table in (ranked, several):
         assert {row.row.metrics[Split.VALIDATION].accuracy for row in table} == {None}
         assert {row.accuracy for row in table.comparison.rows} == {None}
-        assert {pair.accuracy for pair in table.comparison.pairs} == {None}
-        assert {pair.mcnemar for pair in table.comparison.pairs} == {()}
+        assert {row.accuracy_above_best for row in table.comparison.rows} == {None}
         assert table.recommendation.accuracy is None
         assert not any("accuracy" in name for record in table.to_records() for name in record)
         assert "accuracy" not in str(table.plot())
