@@ -17,6 +17,8 @@
 
     bln_search.export(model, "folder", example_inputs=inputs)                   # weights, torch.export, ONNX
 
+    print(bln_search.compare({"sgd": scores_of_sgd, "adam": scores_of_adam}))   # any scores under the same seeds
+
     model = bln_search.load("folder")                      # what `export` or `bln-search export` wrote
 
     client = bln_search.Client("http://127.0.0.1:8000", token="bln_...")        # a service
@@ -35,6 +37,8 @@ from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
     from bln_search.api import (
+        ComparedScore,
+        ComparedScores,
         ExampleScores,
         ExportReport,
         Metric,
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
         RankedConfigurations,
         RankedLayers,
         apply_configuration,
+        compare,
         convert,
         corrupt,
         evaluate_configurations,
@@ -71,6 +76,8 @@ __all__ = [
     "BatchDependenceWarning",
     "BlnSearchError",
     "Client",
+    "ComparedScore",
+    "ComparedScores",
     "DataError",
     "ExampleScores",
     "ExportReport",
@@ -89,6 +96,7 @@ __all__ = [
     "Split",
     "all_configurations",
     "apply_configuration",
+    "compare",
     "convert",
     "corrupt",
     "estimate_from_weights",
@@ -109,6 +117,8 @@ _HOMES = {
     "LN": "bln_search.norms",
     "MBN": "bln_search.norms",
     "Client": "bln_search.client",
+    "ComparedScore": "bln_search.api",
+    "ComparedScores": "bln_search.api",
     "ExampleScores": "bln_search.api",
     "ExportReport": "bln_search.api",
     "InferenceConfiguration": "bln_search.core.configuration",
@@ -124,6 +134,7 @@ _HOMES = {
     "Split": "bln_search.core.enums",
     "all_configurations": "bln_search.core.configuration",
     "apply_configuration": "bln_search.api",
+    "compare": "bln_search.api",
     "convert": "bln_search.api",
     "corrupt": "bln_search.api",
     "estimate_from_weights": "bln_search.models.analytic",

@@ -1,6 +1,8 @@
-"""Python interface: convert, initialize, evaluate, search, configure, export and load a network; corrupt images."""
+"""Python interface: convert, initialize, evaluate, search, configure, export, load; corrupt images; compare scores."""
 
 from bln_search.api.apply import PerLayerConfigurationWithPopulations, apply_configuration
+from bln_search.api.compare import compare
+from bln_search.api.compared_scores import ComparedScore, ComparedScores
 from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.convert import convert
 from bln_search.api.corrupt import corrupt
@@ -22,6 +24,8 @@ from bln_search.norms.replacement import register_norm_layer
 from bln_search.tasks.score import ExampleScores
 
 __all__ = [
+    "ComparedScore",
+    "ComparedScores",
     "ExampleScores",
     "ExportReport",
     "ExportedNetwork",
@@ -34,6 +38,7 @@ __all__ = [
     "RankedLayers",
     "TrainedRow",
     "apply_configuration",
+    "compare",
     "convert",
     "corrupt",
     "evaluate_configurations",

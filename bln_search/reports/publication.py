@@ -59,13 +59,13 @@ def leaderboard_latex(
     switches = " & ".join(f"$\\mathrm{{{name.split('_')[0]}}}_{name.split('_')[1]}$" for name in Statistic)
     header = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
     header += [
-        _escape_latex(column.capitalized_name) + (r" (\%)" if column.metric == "accuracy" else "") for column in metrics
+        escape_latex(column.capitalized_name) + (r" (\%)" if column.metric == "accuracy" else "") for column in metrics
     ]
     header += ["Verdict"] * bool(verdicts)
     lines = [f"\\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
     for position, row in enumerate(board.rows):
         cells = [str(row.rank) + "$^{*}$" * marks.is_recommended(row) if row.rank else "--"]
-        cells += [_escape_latex(value) for value in _identity_values(row, identity)]
+        cells += [escape_latex(value) for value in _identity_values(row, identity)]
         cells += [row.configuration.source_of(statistic).value for statistic in Statistic]
         cells += [row.estimate or "--", marks.batch_sizes_cell(row)]
         cells += [_format_metric_cell(row, column, " $\\pm$ ", "--") for column in metrics]
@@ -85,17 +85,15 @@ def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, s
     header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
     metrics = list_metric_columns(board)
     header += [*(column.heading for column in metrics), *(["verdict"] * bool(verdicts))]
-    lines = [_markdown_table_line(header), _markdown_table_line(["---"] * len(header))]
+    lines = [markdown_table_line(header), markdown_table_line(["---"] * len(header))]
     for position, row in enumerate(board.rows):
         cells = [str(row.rank) + r"\*" * marks.is_recommended(row) if row.rank else "–"]
-        cells += [
-            _replace_unprintable_by_spaces(value).replace("|", r"\|") for value in _identity_values(row, identity)
-        ]
+        cells += map(escape_markdown, _identity_values(row, identity))
         cells += [row.configuration.source_of(statistic).value for statistic in Statistic]
         cells += [row.estimate or "–", marks.batch_sizes_cell(row)]
         cells += [_format_metric_cell(row, column, " ± ", "–") for column in metrics]
         cells += [verdicts[position]] if verdicts else []
-        lines.append(_markdown_table_line(cells))
+        lines.append(markdown_table_line(cells))
     warning = find_test_ranking_warning(board)
     notes = ["± is the standard deviation over seeds.", *([f"{warning}."] if warning else [])]
     return "\n".join([*lines, "", *notes, *marks.footnotes(board, r"\*"), ""])
@@ -147,7 +145,7 @@ def _format_metric_cell(row: LeaderboardRow, column: MetricColumn, plus_minus: s
     return missing if value is None else format_mean_and_deviation(value, column.metric, plus_minus)
 
 
-def _escape_latex(text: str) -> str:
+def escape_latex(text: str) -> str:
     """Text escaped for LaTeX; characters that pdflatex lacks by their code point."""
     return "".join(
         _escape_unsupported_letter(sign).translate(_LATEX_ESCAPES) for sign in _replace_unprintable_by_spaces(text)
@@ -162,5 +160,11 @@ def _replace_unprintable_by_spaces(text: str) -> str:
     return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
-def _markdown_table_line(cells: Sequence[str]) -> str:
+def escape_markdown(text: str) -> str:
+    """Text for a cell of a table in GitHub Flavored Markdown."""
+    return _replace_unprintable_by_spaces(text).replace("|", r"\|")
+
+
+def markdown_table_line(cells: Sequence[str]) -> str:
+    """A line of a table in GitHub Flavored Markdown."""
     return f"| {' | '.join(cells)} |"

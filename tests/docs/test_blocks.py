@@ -35,6 +35,7 @@ from tests.docs.pages import (
 
 CARRIED_OUT = {
     "README.md": "end_to_end/test_readme.py",
+    "compare.md": "docs/test_compare.py",
     "networks.md": "docs/test_networks.py",
     "own_network.md": "docs/test_own_network.py",
     "plugins.md": "docs/test_plugins.py",
@@ -54,6 +55,7 @@ PLAIN = {
 """Commands of the system, about which nothing here can be wrong but their names."""
 
 TEXT_BLOCKS = {
+    f"{'difference to the':>55}": "docs/test_compare.py",
     "y = γ": "norms/test_normalization.py",
     "μ̂ = Σ a_i n_i μ_i": "norms/test_memory_sources.py",
     "√((σ² + ε)": "norms/test_invariances.py",

@@ -35,9 +35,9 @@ def test_every_line_of_the_tabular_has_as_many_cells_as_columns():
 
 
 def test_latex_special_characters_are_escaped():
-    from bln_search.reports.publication import _escape_latex
+    from bln_search.reports.publication import escape_latex
 
-    assert _escape_latex(r"a_b & 50% $x^2~{y}#\z <|>") == (
+    assert escape_latex(r"a_b & 50% $x^2~{y}#\z <|>") == (
         r"a\_b \& 50\% \$x\textasciicircum{}2\textasciitilde{}\{y\}\#\textbackslash{}z "
         r"\textless{}\textbar{}\textgreater{}"
     )

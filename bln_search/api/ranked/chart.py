@@ -18,7 +18,7 @@ from bln_search.reports.charts.ranked_rows import RowLoss, row_losses_chart
 
 def plot_row_losses(
     labels: Mapping[RowKey, str],
-    losses: NDArray[np.float32],
+    losses: NDArray[np.float32] | NDArray[np.float64],
     *,
     recommended: RowKey,
     per_slot: bool,

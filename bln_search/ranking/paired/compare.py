@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference, Question
+from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference, Question, RequiredData, RowVerdict
 from bln_search.ranking.paired.crossed_anova import ContrastEstimates
 from bln_search.ranking.paired.differences_to_best import differences_to_best, row_verdicts
 from bln_search.ranking.paired.distinct_rows import find_distinct_rows
@@ -19,9 +20,76 @@ from bln_search.ranking.paired.noise_draws import (
     estimate_selection_bias,
     first_place_share_of_each_row,
 )
-from bln_search.ranking.paired.table import OutcomeTable
+from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.ranking.statistics.intervals import ALPHA
+
+
+@dataclass(frozen=True)
+class TableComparison:
+    """Rows of a table compared with the row of lowest mean loss, by increasing mean loss.
+
+    Attributes:
+        order: Index of each row in the table.
+        table: Outcomes of the rows in this order; of one seed where only examples vary.
+        means: Mean loss of each row, (K,).
+        margin: Difference of mean losses up to which rows are practically equal.
+        differences: Loss of each row minus that of the first one.
+        verdicts: What is known about each row beside the first one.
+        first_shares: Probability of each row to have the lowest mean loss, (K,).
+        is_best_settled: Whether no row is better than the first one by more than the margin.
+        optimism: Selection bias of the first row.
+        required: About how much data would decide; None where `is_best_settled`.
+    """
+
+    order: list[int]
+    table: OutcomeTable
+    means: Floats
+    margin: float
+    differences: ContrastEstimates
+    verdicts: list[RowVerdict]
+    first_shares: Floats
+    is_best_settled: bool
+    optimism: float
+    required: RequiredData | None
+
+
+def compare_with_best(
+    table: OutcomeTable, *, margin: float | None = None, level: float = ALPHA, random: int = 0, over_seeds: bool = True
+) -> TableComparison:
+    """Compare the rows of a table with the row of lowest mean loss.
+
+    Args:
+        table: Outcomes of the rows.
+        margin: Difference of mean losses up to which rows are practically equal; None for the default.
+        level: Significance level of this look at the data.
+        random: Seed of all random draws.
+        over_seeds: Whether seeds vary; otherwise outcomes are averaged over them, and only examples vary.
+    """
+    means = table.losses.mean(axis=(0, 2), dtype=np.float64)
+    order = [int(row) for row in np.argsort(means, kind="stable")]
+    means, table = means[order], table.restrict_to_rows(order)
+    if not over_seeds:
+        table = table.average_over_seeds()
+    if margin is None:
+        margin = default_margin(float(means[0]), has_correctness=table.has_correctness)
+    distinct = find_distinct_rows(table.losses)
+    losses = differences_to_best(table, "loss", 0, margin, distinct)
+    noise = draw_noise(table, 0, random=random)
+    moderated = noise.with_moderated_variances(losses)
+    is_settled = bool((losses.opposite_margin < level).all())
+    return TableComparison(
+        order,
+        table,
+        means,
+        margin,
+        losses,
+        row_verdicts(losses, 0, level),
+        first_place_share_of_each_row(means, moderated, distinct.of_row),
+        is_settled,
+        estimate_selection_bias(means, noise),
+        None if is_settled else estimate_required_data(table, means, moderated, margin),
+    )
 
 
 def compare_rows(
@@ -50,24 +118,13 @@ def compare_rows(
         random: Seed of all random draws.
         current: Row of the current configuration of these networks.
     """
-    means = table.losses.mean(axis=(0, 2), dtype=np.float64)
-    order = [int(row) for row in np.argsort(means, kind="stable")]
-    keys, means = [keys[row] for row in order], means[order]
     seeds = table.num_seeds
-    table = table.restrict_to_rows(order)
     question = Question.NEW_TRAININGS if seeds > 1 and current not in keys else Question.THESE_NETWORKS
-    if question is Question.THESE_NETWORKS:
-        table = table.average_over_seeds()
-    if margin is None:
-        margin = default_margin(float(means[0]), has_correctness=table.has_correctness)
-    distinct = find_distinct_rows(table.losses)
-    losses = differences_to_best(table, "loss", 0, margin, distinct)
+    over_seeds = question is Question.NEW_TRAININGS
+    compared = compare_with_best(table, margin=margin, level=level, random=random, over_seeds=over_seeds)
+    keys = [keys[row] for row in compared.order]
+    table, losses = compared.table, compared.differences
     accuracies = differences_to_best(table, "accuracy", 0) if table.has_correctness else None
-    noise = draw_noise(table, 0, random=random)
-    moderated = noise.with_moderated_variances(losses)
-    verdicts = row_verdicts(losses, 0, level)
-    is_settled = bool((losses.opposite_margin < level).all())
-    shares = first_place_share_of_each_row(means, moderated, distinct.of_row)
     return Comparison(
         split=split,
         question=question,
@@ -75,7 +132,7 @@ def compare_rows(
         examples=table.num_examples,
         sampled_from=table.sampled_from,
         not_compared=not_compared,
-        margin=margin,
+        margin=compared.margin,
         level=level,
         rows=tuple(
             ComparedRow(
@@ -84,25 +141,26 @@ def compare_rows(
                 configuration=str(key.configuration),
                 estimate=key.estimate,
                 batch_size=key.batch_size,
-                loss=float(means[row]),
+                loss=float(compared.means[row]),
                 accuracy=None if accuracies is None else float(table.correct[:, row].mean(dtype=np.float64)),
-                verdict=verdicts[row],
-                above_best=_mean_difference(losses, row),
-                accuracy_above_best=None if accuracies is None else _mean_difference(accuracies, row),
+                verdict=compared.verdicts[row],
+                above_best=mean_difference(losses, row),
+                accuracy_above_best=None if accuracies is None else mean_difference(accuracies, row),
                 variance=float(losses.variance[row]),
-                first_share=float(shares[row]),
+                first_share=float(compared.first_shares[row]),
             )
             for row, key in enumerate(keys)
         ),
         current=keys.index(current) if current in keys else None,
-        is_best_settled=is_settled,
-        optimism=estimate_selection_bias(means, noise),
+        is_best_settled=compared.is_best_settled,
+        optimism=compared.optimism,
         draws=DRAWS,
-        required=None if is_settled else estimate_required_data(table, means, moderated, margin),
+        required=compared.required,
     )
 
 
-def _mean_difference(estimates: ContrastEstimates, row: int) -> MeanDifference:
+def mean_difference(estimates: ContrastEstimates, row: int) -> MeanDifference:
+    """The difference of one row."""
     mean, half = float(estimates.mean[row]), float(estimates.half[row])
     p, adjusted = float(estimates.p[row]), float(estimates.adjusted[row])
     return MeanDifference(mean=mean, low=mean - half, high=mean + half, p=p, adjusted=adjusted)

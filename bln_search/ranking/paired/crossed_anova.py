@@ -11,6 +11,8 @@ rate of false positives there is twenty times the nominal level. A test over the
 all seeds share the same examples: where examples differ, half of its results are false positives
 (tests/ranking/paired/test_false_alarms.py).
 
+With one example (a score for each seed) only seeds vary: this is Student's paired t test.
+
 From four rows and three seeds on the variance between seeds is moderated by other pairs (`seed_variances`).
 
 Accuracies are counts: seeds that differ by the same number of examples have MS_seed = 0 by chance. As the expected mean
@@ -164,7 +166,7 @@ def concatenate_contrasts(parts: Sequence[ContrastVariances]) -> ContrastVarianc
     )
 
 
-def contrast_variances_of_pairs(values: NDArray[np.float32], metric: str, pairs: Pairs) -> ContrastVariances:
+def contrast_variances_of_pairs(values: NDArray[np.float32] | Floats, metric: str, pairs: Pairs) -> ContrastVariances:
     """Variances of the differences of pairs of rows of `loss` or `accuracy`, from (S, K, N).
 
     With one seed only examples are a random effect: the result applies to that network.
@@ -177,11 +179,15 @@ def contrast_variances_of_pairs(values: NDArray[np.float32], metric: str, pairs:
     )
 
 
-def _contrast_variances(first: NDArray[np.float32], second: NDArray[np.float32], metric: str) -> ContrastVariances:
+def _contrast_variances(
+    first: NDArray[np.float32] | Floats, second: NDArray[np.float32] | Floats, metric: str
+) -> ContrastVariances:
     """Variances of the differences of pairs of rows, from (S, P, N)."""
     seeds, _, examples = first.shape
     mean, ss_seed, ss_example, ss_residual = _mean_difference_and_sums_of_squares(first, second)
     values = seeds * examples
+    if examples == 1:  # the degrees of freedom of a variance of 0 are arbitrary
+        return ContrastVariances(seeds, mean, ss_seed / (seeds - 1) / values, [(np.zeros_like(mean), 1)])
     ms_example = ss_example / (examples - 1)
     if seeds == 1:
         return ContrastVariances(seeds, mean, np.zeros_like(mean), [(ms_example / values, examples - 1)])
@@ -193,7 +199,9 @@ def _contrast_variances(first: NDArray[np.float32], second: NDArray[np.float32],
     return ContrastVariances(seeds, mean, of_seeds / values, [(of_examples / values, examples - 1)])
 
 
-def _mean_difference_and_sums_of_squares(first: NDArray[np.float32], second: NDArray[np.float32]) -> Floats:
+def _mean_difference_and_sums_of_squares(
+    first: NDArray[np.float32] | Floats, second: NDArray[np.float32] | Floats
+) -> Floats:
     """Mean difference and sums of squares of seed, example and residual for each pair, (4, P), from (S, P, N).
 
     They are computed from the differences themselves, because sums of products of rows would suffer from cancellation

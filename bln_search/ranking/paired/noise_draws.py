@@ -52,7 +52,7 @@ class NoiseDraws:
 
     Attributes:
         of_seeds: The part that more seeds would reduce, (B, K); 0 for one seed.
-        of_examples: The part that more examples would reduce, (B, K).
+        of_examples: The part that more examples would reduce, (B, K); 0 for one example.
     """
 
     of_seeds: Floats
@@ -76,8 +76,7 @@ def draw_noise(table: OutcomeTable, best: int, *, draws: int = DRAWS, random: in
     generator = np.random.default_rng(random)
     of_seed, of_example = _seed_and_example_effects(table, best)
     of_examples = _draw_contrasts(of_example, draws, generator)
-    of_seeds = np.zeros_like(of_examples) if table.num_seeds == 1 else _draw_contrasts(of_seed, draws, generator)
-    return NoiseDraws(of_seeds, of_examples)
+    return NoiseDraws(_draw_contrasts(of_seed, draws, generator), of_examples)
 
 
 def estimate_selection_bias(means: Floats, noise: NoiseDraws) -> float:
@@ -118,7 +117,9 @@ def estimate_required_data(table: OutcomeTable, means: Floats, noise: NoiseDraws
 
     return RequiredData(
         seeds=_smallest_count(decided_with_seeds, seeds, MAX_REQUIRED_SEEDS) if seeds > 1 else None,
-        examples=_smallest_count(decided_with_examples, examples, _MAX_EXAMPLE_FACTOR * examples),
+        examples=_smallest_count(decided_with_examples, examples, _MAX_EXAMPLE_FACTOR * examples)
+        if examples > 1
+        else None,
         limited_by_examples=seeds > 1 and _decided_share(means, few.of_examples, margin) < POWER,
     )
 
@@ -172,8 +173,13 @@ def _example_variance_share(of_example: Floats, residuals: Floats) -> float:
 
 
 def _draw_contrasts(effects: Floats, draws: int, generator: np.random.Generator) -> Floats:
-    """Contrasts of the effects (n, K) with random coefficients of length 1/√n that sum to 0, (draws, K)."""
+    """Contrasts of the effects (n, K) with random coefficients of length 1/√n that sum to 0, (draws, K).
+
+    They are 0 for n = 1.
+    """
     count = len(effects)
+    if count == 1:
+        return np.zeros((draws, effects.shape[1]))
     step = max(1, _MAX_COEFFICIENTS_IN_MEMORY // count)
     sizes = [min(step, draws - start) for start in range(0, draws, step)]
     drawn: Floats = np.concatenate(

@@ -19,7 +19,7 @@ class OutcomeTable:
     """Outcomes of every row on every example under every seed; the n-th example is the same for all of them.
 
     Attributes:
-        losses: Loss of each example, (S seeds, K rows, N examples).
+        losses: Loss of each example, (S seeds, K rows, N examples); N = 1 where there is one score for each seed.
         correct: Whether the prediction is correct, or the share of networks of which it is, same shape; 0 everywhere
             for a score without correctness.
         has_correctness: Whether the score says if a prediction is correct.
@@ -27,7 +27,7 @@ class OutcomeTable:
         targets: Fingerprints of the targets of the examples, (N,); None where they are unknown.
     """
 
-    losses: NDArray[np.float32]
+    losses: NDArray[np.float32] | Floats
     correct: NDArray[np.bool_] | NDArray[np.float32]
     has_correctness: bool = True
     sampled_from: int | None = None
@@ -40,9 +40,10 @@ class OutcomeTable:
                 "outcomes are compared as (seeds, rows, examples), losses and correctness alike; these have the shapes "
                 f"{self.losses.shape} and {self.correct.shape}"
             )
-        if self.num_seeds < 1 or self.num_examples < 2:
+        if min(self.num_seeds, self.num_examples) < 1 or self.num_seeds == self.num_examples == 1:
             raise DataError(
-                f"{self.num_seeds} seeds and {self.num_examples} examples: at least 1 and 2 are needed to compare"
+                f"{self.num_seeds} seeds and {self.num_examples} examples: at least two seeds or two examples are "
+                "needed to compare"
             )
         if not np.isfinite(self.losses).all():
             raise DataError("a loss is not a finite number: leave rows that diverged out of the comparison")
@@ -68,7 +69,7 @@ class OutcomeTable:
         first, second = np.triu_indices(self.num_rows, 1)
         return first, second
 
-    def metric_values(self, metric: str) -> NDArray[np.float32]:
+    def metric_values(self, metric: str) -> NDArray[np.float32] | Floats:
         """Values of `loss` or `accuracy`, (S, K, N)."""
         return self.losses if metric == "loss" else self.correct.astype(np.float32)
 

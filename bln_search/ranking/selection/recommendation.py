@@ -204,16 +204,27 @@ def _choose_current_or_preferred(
 
 def _judge_choice(comparison: Comparison, row: ComparedRow) -> Verdict:
     """What is known about the choice of a row."""
-    others = [other for other in comparison.rows[1:] if not _is_equal_to_best(other)]
-    is_best = row == comparison.rows[0] or _is_equal_to_best(row)
-    if is_best and all(other.is_worse for other in others):
+    others = [other.verdict for other in comparison.rows if not _is_equal_to_best(other)]
+    return judge_choice(row.verdict, others, is_best=_is_equal_to_best(row), is_best_settled=comparison.is_best_settled)
+
+
+def judge_choice(chosen: RowVerdict, others: Sequence[RowVerdict], *, is_best: bool, is_best_settled: bool) -> Verdict:
+    """What is known about the choice of a row.
+
+    Args:
+        chosen: Verdict of the row.
+        others: Verdicts of the rows that do not have the outcomes of the best one.
+        is_best: Whether the row has the outcomes of the best one.
+        is_best_settled: Whether no row is better than the best one by more than the margin.
+    """
+    if is_best and all(verdict is RowVerdict.WORSE for verdict in others):
         return Verdict.BETTER if others else Verdict.PRACTICALLY_EQUAL
-    is_near = is_best or row.verdict is RowVerdict.PRACTICALLY_EQUAL
-    return Verdict.PRACTICALLY_EQUAL if is_near and comparison.is_best_settled else Verdict.CANNOT_TELL
+    is_near = is_best or chosen is RowVerdict.PRACTICALLY_EQUAL
+    return Verdict.PRACTICALLY_EQUAL if is_near and is_best_settled else Verdict.CANNOT_TELL
 
 
 def _is_equal_to_best(row: ComparedRow) -> bool:
-    """Whether the row has the outcomes of the best one."""
+    """Whether the row is the best one or has its outcomes."""
     return row.variance == 0 and row.above_best.mean == 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from bln_search.ranking.comparison import ComparedRow, Comparison
+from bln_search.ranking.comparison import ComparedRow, Comparison, RowVerdict
 from bln_search.reports.charts.chart import COLOURS, Chart, make_labels_unique, plotly_layout
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
@@ -51,11 +51,37 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
                 "p": row.above_best.adjusted,
             }
         )
+    caption = (
+        "Bars are 95 % confidence intervals of each difference alone. Shaded: practically equal to the best row. Open "
+        "marks: significantly worse (5 %, corrected for all rows)."
+    ) + _numbered_labels_note(comparison)
+    return differences_chart(
+        rows,
+        [_row_hover_text(row, point_labels[row.point]) for row in comparison.rows],
+        comparison.margin,
+        f"mean {comparison.split} loss above the best row's",
+        caption,
+    )
+
+
+def differences_chart(
+    rows: list[dict[str, Any]], hover_texts: Sequence[str], margin: float, axis: str, caption: str = ""
+) -> Chart:
+    """Differences to the best row with their intervals, and the region of practically equal rows.
+
+    Args:
+        rows: `row`, `verdict`, `difference`, `low` and `high` of each row.
+        hover_texts: Text after the difference of each row.
+        margin: Difference up to which rows are practically equal.
+        axis: What the difference is.
+        caption: How to read the chart.
+    """
+    are_worse = [row["verdict"] == RowVerdict.WORSE for row in rows]
     trace = {
         "type": "scatter",
         "mode": "markers",
         "x": [row["difference"] for row in rows],
-        "y": labels,
+        "y": [row["row"] for row in rows],
         "error_x": {
             "type": "data",
             "symmetric": False,
@@ -66,28 +92,24 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
         },
         "marker": {
             "size": 9,
-            "color": [COLOURS[7] if row.is_worse else COLOURS[2] for row in comparison.rows],
-            "symbol": ["circle-open" if row.is_worse else "circle" for row in comparison.rows],
+            "color": [COLOURS[7] if is_worse else COLOURS[2] for is_worse in are_worse],
+            "symbol": ["circle-open" if is_worse else "circle" for is_worse in are_worse],
         },
-        "text": [_row_hover_text(row, point_labels[row.point]) for row in comparison.rows],
+        "text": list(hover_texts),
         "hovertemplate": "%{y}: %{x:+.5f}%{text}<extra></extra>",
     }
     figure = {
         "data": [trace],
         "layout": plotly_layout(
-            f"mean {comparison.split} loss above the best row's",
+            axis,
             "",
             yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
             xaxis={"zeroline": True, "zerolinewidth": 2},
             showlegend=False,
             height=_height_for_rows(len(rows)),
-            shapes=[_margin_shape(comparison.margin)],
+            shapes=[_margin_shape(margin)],
         ),
     }
-    caption = (
-        "Bars are 95 % confidence intervals of each difference alone. Shaded: practically equal to the best row. Open "
-        "marks: significantly worse (5 %, corrected for all rows)."
-    ) + _numbered_labels_note(comparison)
     return Chart("Differences to the best row", caption, figure, rows)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from bln_search.core.names import format_count_with_noun
 from bln_search.ranking.comparison import (
     MAX_REQUIRED_SEEDS,
@@ -21,57 +23,63 @@ def format_margin(margin: float) -> str:
 
 def verdict_text(recommendation: Recommendation) -> str:
     """What is known about the recommended row (95 %)."""
-    others = recommendation.compared_rows - 1
-    if recommendation.verdict is Verdict.BETTER:
+    return choice_text(recommendation.verdict, recommendation.compared_rows - 1, recommendation.margin)
+
+
+def choice_text(verdict: Verdict, others: int, margin: float) -> str:
+    """What is known about the choice of a row among `others` other rows (95 %)."""
+    if verdict is Verdict.BETTER:
         return f"it is significantly better than {'the other row' if others == 1 else f'all {others} other rows'}"
-    if recommendation.verdict is Verdict.PRACTICALLY_EQUAL:
-        return f"no row is better by more than {format_margin(recommendation.margin)} (95 %)"
-    return f"a row may be better by more than {format_margin(recommendation.margin)}"
+    if verdict is Verdict.PRACTICALLY_EQUAL:
+        return f"no row is better by more than {format_margin(margin)} (95 %)"
+    return f"a row may be better by more than {format_margin(margin)}"
 
 
 def row_verdicts_text(comparison: Comparison) -> str:
     """How many rows are practically equal to the best one, worse, and neither; what would decide."""
-    counts = {verdict: sum(row.verdict is verdict for row in comparison.rows) for verdict in RowVerdict}
-    margin = format_margin(comparison.margin)
-    texts = {
-        RowVerdict.PRACTICALLY_EQUAL: f"practically equal to the best one (within {margin})",
-        RowVerdict.WORSE: "significantly worse",
-        RowVerdict.CANNOT_TELL: "neither for certain",
-    }
-    parts = [
-        f"{format_count_with_noun(counts[verdict], 'row is', 'rows are')} {text}"
-        for verdict, text in texts.items()
-        if counts[verdict]
-    ]
-    text = ", ".join(parts) or "one row was compared"
+    text = verdict_counts_text([row.verdict for row in comparison.rows], comparison.margin)
     if comparison.not_compared:
         text += f"; {comparison.not_compared} further rows were not compared"
     required = required_data_text(comparison)
     return text if required is None else f"{text}; {required}"
 
 
+def verdict_counts_text(verdicts: Sequence[RowVerdict], margin: float) -> str:
+    """How many rows are practically equal to the best one, worse, and neither."""
+    texts = {
+        RowVerdict.PRACTICALLY_EQUAL: f"practically equal to the best one (within {format_margin(margin)})",
+        RowVerdict.WORSE: "significantly worse",
+        RowVerdict.CANNOT_TELL: "neither for certain",
+    }
+    parts = [
+        f"{format_count_with_noun(verdicts.count(verdict), 'row is', 'rows are')} {text}"
+        for verdict, text in texts.items()
+        if verdict in verdicts
+    ]
+    return ", ".join(parts) or "one row was compared"
+
+
 def required_data_text(comparison: Comparison) -> str | None:
     """How much data would decide; None where it is decided."""
-    required = comparison.required
-    if required is None:
+    if comparison.required is None:
         return None
-    unit = "seeds" if comparison.question is Question.NEW_TRAININGS else "networks"
-    seeds = _seeds_text(comparison, required)
-    examples = "" if required.examples is None else f"about {required.examples:,} examples instead of "
-    examples += f"{comparison.examples:,}" if examples else ""
-    enough = " or ".join(part for part in (seeds, examples) if part)
-    have = f"{format_count_with_noun(comparison.seeds, unit[:-1], unit)}, {comparison.examples:,} examples"
+    unit = "seed" if comparison.question is Question.NEW_TRAININGS else "network"
+    return deciding_data_text(comparison.required, comparison.seeds, comparison.examples, unit)
+
+
+def deciding_data_text(required: RequiredData, seeds: int, examples: int, unit: str = "seed") -> str:
+    """How much data would decide, instead of so many seeds (or what `unit` calls them) and examples; one is none."""
+    enough = [
+        f"about {needed:,} {name} instead of {count:,}"
+        for needed, name, count in ((required.seeds, "seeds", seeds), (required.examples, "examples", examples))
+        if needed is not None
+    ]
+    have = format_count_with_noun(seeds, unit, f"{unit}s") + (f", {examples:,} examples" if examples > 1 else "")
     if enough:
-        return f"{enough} would decide"
+        return f"{' or '.join(enough)} would decide"
     if required.limited_by_examples:
         return f"more seeds alone would not decide ({have})"
     return f"far more than {have} would be needed to decide"
-
-
-def _seeds_text(comparison: Comparison, required: RequiredData) -> str:
-    if required.seeds is None:
-        return ""
-    return f"about {required.seeds} seeds instead of {comparison.seeds}"
 
 
 def comparison_method_text(comparison: Comparison) -> str:

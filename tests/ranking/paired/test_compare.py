@@ -187,7 +187,7 @@ def test_different_shapes_are_rejected(losses, correct):
         OutcomeTable(np.zeros(losses, np.float32), np.zeros(correct, bool))
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 1), (2, 3, 0), (0, 3, 4)])
+@pytest.mark.parametrize("shape", [(1, 3, 1), (2, 3, 0), (0, 3, 4)])
 def test_too_few_seeds_or_examples_are_rejected(shape):
-    with pytest.raises(DataError, match="at least 1 and 2 are needed"):
+    with pytest.raises(DataError, match="at least two seeds or two examples are needed"):
         OutcomeTable(np.zeros(shape, np.float32), np.zeros(shape, bool))
