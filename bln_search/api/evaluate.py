@@ -27,6 +27,7 @@ from bln_search.api.network_list import compute_fingerprints_unless_equal, parse
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.several_tables import combine_tables_over_networks
+from bln_search.api.staged_evaluation import StopName, check_stop, evaluate_until_decided
 from bln_search.core.enums import Correction, parse_enum
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
@@ -49,6 +50,7 @@ class EvaluationOptions(TypedDict, total=False):
     one_pass: bool
     memory_limit: int
     progress: bool
+    stop: StopName | None
 
 
 @overload
@@ -91,6 +93,7 @@ def evaluate_configurations(
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
     progress: bool = True,
+    stop: StopName | None = None,
 ) -> RankedConfigurations | RankedConditions:
     """Evaluate `network` under every configuration of its normalization layers, in one pass, ranked on validation.
 
@@ -139,6 +142,11 @@ def evaluate_configurations(
         memory_limit: Largest size in bytes of an activation that holds all configurations, and of the outputs that are
             kept for metrics.
         progress: Print a line on standard error every ten seconds, after the first ten.
+        stop: `decided` reads the validation split, which is then loaded into memory, in stages: an eighth, a quarter, a
+            half and all of its mini-batches in a random order. After each stage rows that are significantly worse than
+            the best one leave, and the evaluation ends when the verdict on the recommended row stands; figures are then
+            means over the examples that were read. The test split is evaluated for rows that are not worse. Not with
+            conditions, `metrics`, or several `batch_sizes`.
 
     Returns:
         The ranked table; with conditions a `RankedConditions`, which has one for each.
@@ -158,6 +166,7 @@ def evaluate_configurations(
     """
     networks = parse_networks(network, "evaluate_configurations(network, train_loader, validation_loader)")
     conditions = parse_condition_loaders(validation_loader, test_loader)
+    check_stop(stop, conditions, metrics, batch_sizes)
     settings = CheckedEvaluationArguments(
         scoring=parse_score(score),
         correction=parse_enum(Correction, correction, "correction"),
@@ -178,6 +187,8 @@ def evaluate_configurations(
         with untouched_networks(networks):
             data = EvaluationData.from_loaders(populations, conditions, networks=len(networks))
             evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
+            if stop is not None:
+                return evaluate_until_decided(evaluations, data.conditions[0], fingerprints)
             tables = [evaluation.evaluate_and_rank_per_condition() for evaluation in evaluations]
     finally:
         release_freed_memory()

@@ -35,6 +35,7 @@ from bln_search.core.states import EvaluationState
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.norms.statistics import LayerPopulation, PopulationPair
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, SeedShortfall
+from bln_search.ranking.looks import StagedReading
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 
 
@@ -110,6 +111,7 @@ def _network_table_from_json(
 ) -> RankedConfigurations:
     """The table of one network."""
     prior, deployed = content["class_prior"], content["deployed"]
+    staged = content.get("staged_reading")  # missing in files of earlier versions
     return RankedConfigurations(
         board=Leaderboard(
             Split(content["ranked_on"]),
@@ -130,6 +132,7 @@ def _network_table_from_json(
         if content.get("target_order") is None  # missing in files of earlier versions
         else store.get_by_name(content["target_order"]).numpy().view(np.uint64),
         examples_by_loader=content.get("examples_by_loader", {}),
+        staged_reading=None if staged is None else StagedReading(**staged),
     )
 
 

@@ -67,6 +67,7 @@ def rank_means_over_networks(
         fingerprints=fingerprints,
         target_order=tables[0].target_order,
         examples_by_loader=tables[0].examples_by_loader,
+        staged_reading=tables[0].staged_reading,
     )
 
 
@@ -81,5 +82,5 @@ def _evaluations_of_row(row: LeaderboardRow, table: RankedConfigurations) -> lis
         outcomes = table.outcomes.get(key)
         n = 0 if outcomes is None else len(outcomes.losses) - outcomes.left_out
         accuracy = None if metrics.accuracy is None else metrics.accuracy.mean
-        evaluations.append(Evaluation(key, row.state, n, metrics.loss.mean, accuracy, outcomes=outcomes))
+        evaluations.append(Evaluation(key, row.state, n, metrics.loss.mean, accuracy, row.reason, outcomes))
     return evaluations

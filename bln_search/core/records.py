@@ -129,7 +129,7 @@ class Evaluation:
         n: Number of examples that count.
         loss: Mean loss (nats); None unless measured.
         accuracy: Accuracy (fraction); None unless measured, and if the score says of no example whether it is correct.
-        reason: Why it is undefined or diverged.
+        reason: Why it is undefined or diverged, or why it ended before the other rows.
         outcomes: Per-example results; None where they are not loaded.
         metrics: Metrics of the task by name; those without a finite value are missing.
     """

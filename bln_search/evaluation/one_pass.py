@@ -8,7 +8,6 @@ from itertools import chain
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
@@ -20,6 +19,7 @@ from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowD
 from bln_search.evaluation.checks.independence import BatchPair, check_fused_passes, check_one_pass_inputs
 from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
+from bln_search.evaluation.outcome_parts import EarlierParts, join_weights, without_equal_weights
 from bln_search.evaluation.plain_passes import iter_plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator
 from bln_search.evaluation.split_comparison import ContrastiveSplitScorer
@@ -48,6 +48,7 @@ def evaluate_rows_per_example(
     memory_limit: int = MEMORY_LIMIT,
     progress: Progress | None = None,
     observe: OutputObserver | None = None,
+    earlier: EarlierParts | None = None,
 ) -> list[ExampleOutcomes]:
     """Return per-example losses and correctness of `network` in each of `rows`, in the order of the examples.
 
@@ -67,6 +68,8 @@ def evaluate_rows_per_example(
         progress: called with the number of examples of each finished group.
         observe: called with the outputs of each row. The outputs of all rows for a group are computed twice if they
             take more than `memory_limit` bytes.
+        earlier: what earlier parts have shown, where the mini-batches are a part of a split; it is updated. Rows are
+            compared with double precision in the first part, and outcomes keep equal weights, for `join_outcomes`.
 
     Raises:
         ModelError: fused and plain passes differ, or the network does not support the one pass.
@@ -84,10 +87,10 @@ def evaluate_rows_per_example(
         comparison = ContrastiveSplitScorer(score, observe) if isinstance(score, ContrastiveScore) else None
         observer = observe if comparison is None else comparison.add_outputs
         if one_pass:
-            scores = _iter_checked_fused_scores(evaluator, first, iterator, memory_limit, observer)
+            scores = _iter_checked_fused_scores(evaluator, first, iterator, memory_limit, observer, earlier)
         else:
-            scores = iter_plain_scores(evaluator, chain([first], iterator), observer)
-        outcomes = _collect_outcomes(scores, progress)
+            scores = iter_plain_scores(evaluator, chain([first], iterator), observer, earlier)
+        outcomes = _collect_outcomes(scores, progress, is_part=earlier is not None)
         return outcomes if comparison is None else [comparison.pop_outcomes_of_row(row) for row in rows]
 
 
@@ -97,6 +100,7 @@ def _iter_checked_fused_scores(
     others: Iterator[MiniBatch],
     memory_limit: int,
     observe: OutputObserver | None,
+    earlier: EarlierParts | None,
 ) -> Iterator[Scores]:
     """Check that fused passes equal plain ones, then yield losses and correctness (rows, examples) of each group."""
     check_one_pass_inputs(first[0])
@@ -104,9 +108,8 @@ def _iter_checked_fused_scores(
     batches = chain([first] if second is None else [first, second], others)
     retain_freed_memory()
     evaluator, double = _make_checked_evaluator(evaluator, first, second, memory_limit)
-    return _iter_fused_scores(
-        evaluator, double, first, group_adjacent_batches(batches, evaluator.chunking.groups), observe, memory_limit
-    )
+    groups = group_adjacent_batches(batches, evaluator.chunking.groups)
+    return _iter_fused_scores(evaluator, double, first, groups, observe, memory_limit, earlier)
 
 
 def _make_checked_evaluator(
@@ -150,15 +153,17 @@ def _iter_fused_scores(
     groups: Iterable[BatchGroup],
     observe: OutputObserver | None,
     memory_limit: int,
+    earlier: EarlierParts | None,
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each group by fused passes."""
     conditioning = IllConditionedRowDetector(evaluator, double, first[0])
+    is_compared = conditioning.take_rows_of_earlier_parts(earlier)
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
     for index, group in enumerate(groups):
         kept = _KeptOutputs(evaluator, group, 0 if observe is None else memory_limit)
         scores = evaluator.score_output_chunks(kept.iter_chunks_and_keep_them(), group.targets)
         losses = scores.losses
-        if index == 0:
+        if index == 0 and not is_compared:
             different = conditioning.find_rows_unlike_double(losses[:, : len(first[1])], first)
             for row in different:
                 checks.check_and_match_plain_pass(group, losses, 0, row)
@@ -169,6 +174,7 @@ def _iter_fused_scores(
                 precise = conditioning.compute_outputs_if_ill_conditioned(row, group)
                 observe(evaluator.rows[row], outputs if precise is None else precise, group.targets)
         yield conditioning.replace_scores_of_ill_conditioned_rows(group, scores)
+    conditioning.keep_rows_for_later_parts(earlier)
 
 
 class _KeptOutputs:
@@ -196,7 +202,7 @@ class _KeptOutputs:
         return self._kept or self._evaluator.iter_fused_outputs(self._group)
 
 
-def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> list[ExampleOutcomes]:
+def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None, *, is_part: bool) -> list[ExampleOutcomes]:
     losses, correct, weights = [], [], []
     for group in scores:
         losses.append((group.losses if group.losses.dtype == torch.float64 else group.losses.float()).cpu().numpy())
@@ -204,18 +210,9 @@ def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None) -> li
         weights.append(None if group.weights is None else group.weights.double().cpu().numpy())
         if progress is not None:
             progress(group.losses.shape[1])
-    joined = _join_weights(weights, [group.shape[1] for group in losses])
+    joined = join_weights(weights, [group.shape[1] for group in losses])
+    joined = joined if is_part else without_equal_weights(joined)
     return [
         ExampleOutcomes(np.ascontiguousarray(row_losses), np.ascontiguousarray(row_correct), joined)
         for row_losses, row_correct in zip(np.concatenate(losses, 1), np.concatenate(correct, 1), strict=True)
     ]
-
-
-def _join_weights(weights: Sequence[NDArray[np.float64] | None], sizes: Sequence[int]) -> NDArray[np.float64] | None:
-    """Return the weights of all examples; None if all weigh the same."""
-    if all(of_group is None for of_group in weights):
-        return None
-    joined = np.concatenate(
-        [np.ones(n) if of_group is None else of_group for of_group, n in zip(weights, sizes, strict=True)]
-    )
-    return None if joined[0] > 0 and (joined == joined[0]).all() else joined

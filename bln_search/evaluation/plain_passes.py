@@ -11,13 +11,17 @@ from bln_search.core.errors import ModelError
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.ill_conditioned_rows import ROUNDING_TOLERANCE, IllConditionedRowDetector
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
+from bln_search.evaluation.outcome_parts import EarlierParts
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator
 from bln_search.evaluation.scoring import require_same_weights
 from bln_search.tasks.score import Scores
 
 
 def iter_plain_scores(
-    evaluator: RowEvaluator, batches: Iterable[MiniBatch], observe: OutputObserver | None
+    evaluator: RowEvaluator,
+    batches: Iterable[MiniBatch],
+    observe: OutputObserver | None,
+    earlier: EarlierParts | None = None,
 ) -> Iterator[Scores]:
     """Yield losses and correctness (rows, examples) of each mini-batch.
 
@@ -25,6 +29,7 @@ def iter_plain_scores(
         evaluator: of the network.
         batches: mini-batches; the first one decides which rows are ill-conditioned.
         observe: called with the outputs of each row.
+        earlier: see `evaluate_rows_per_example`.
     """
     conditioning: IllConditionedRowDetector | None = None
     for batch in batches:
@@ -43,9 +48,10 @@ def iter_plain_scores(
         if conditioning is None:
             _require_reproducible_pass(evaluator, batch, losses[0])
             conditioning = IllConditionedRowDetector(evaluator, evaluator.try_copy_in_double_precision(inputs), inputs)
-            conditioning.mark_ill_conditioned_rows_and_warn(
-                conditioning.find_rows_unlike_double_in_plain_passes(losses, batch)
-            )
+            if not conditioning.take_rows_of_earlier_parts(earlier):
+                conditioning.mark_ill_conditioned_rows_and_warn(
+                    conditioning.find_rows_unlike_double_in_plain_passes(losses, batch)
+                )
         for row, precise in conditioning.plain_outputs_of_ill_conditioned_rows(batch).items():
             outputs[row] = precise
             losses[row], correct[row], _ = evaluator.score_outputs(precise, targets)
@@ -53,6 +59,8 @@ def iter_plain_scores(
             for row, row_outputs in enumerate(outputs):
                 observe(evaluator.rows[row], row_outputs, targets)
         yield Scores(losses, correct, weights)
+    if conditioning is not None:
+        conditioning.keep_rows_for_later_parts(earlier)
 
 
 def _require_reproducible_pass(evaluator: RowEvaluator, batch: MiniBatch, losses: Tensor) -> None:

@@ -71,6 +71,25 @@ def evaluate_split(
         progress=progress,
         observe=observe,
     )
+    return make_evaluations(
+        rows, results, split=split, batch_size=batch_size, condition=condition, has_accuracy=has_accuracy
+    )
+
+
+def make_evaluations(
+    rows: Sequence[InferenceRow],
+    results: Sequence[ExampleOutcomes | str],
+    *,
+    split: Split,
+    batch_size: int,
+    condition: str = "",
+    has_accuracy: bool = True,
+) -> list[Evaluation]:
+    """Return one evaluation for each of `rows` from its outcomes, or from the reason why it is undefined.
+
+    Raises:
+        DataError: no example counts.
+    """
     for result in results:
         if not isinstance(result, str) and len(result.losses) == result.left_out:
             raise DataError(

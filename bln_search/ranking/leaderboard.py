@@ -42,7 +42,7 @@ class LeaderboardRow:
         metrics: Loss, accuracy and metrics of the task by split, on clean images where the study has conditions.
         gaps: Generalization gap by split: its loss minus the loss on the training split, where that was evaluated.
         point_digits: Significant digits of the point as people read it, which distinguish the points of a leaderboard.
-        reason: Why it is undefined or diverged, as its evaluation says.
+        reason: Why it is undefined or diverged, or why its evaluation ended early, as its evaluation says.
         point: Point of the search space as JSON; empty without a space.
         missing_seeds: None where no seed is missing.
         conditions: Metrics under the conditions of the study; None where there are none.

@@ -10,6 +10,7 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate
 from bln_search.evaluation import evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.outcome_parts import EarlierParts, join_outcomes
 from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.norms import BLN, BN
 from tests.evaluation.builders import (
@@ -84,6 +85,27 @@ def test_amplified_rounding_is_not_mistaken_for_mixing():
     for row, outcome in zip(rows, outcomes, strict=True):
         expected = plain_losses(double_network, inputs.double(), targets, double_populations, row)
         assert np.abs(outcome.losses - expected).mean() < 1e-3
+
+
+@pytest.mark.parametrize("one_pass", [True, False])
+def test_later_parts_of_a_split_know_the_rows_with_rounding_errors(one_pass):
+    """A second warning would fail this test."""
+    torch.manual_seed(0)
+    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(), nn.Linear(8, 10)).eval()
+    inputs, targets = torch.randn(24, 3, 2, 2), torch.randint(0, 10, (24,))
+    populations = frozen_populations(network, inputs.split(SIZE))
+    rows = row_specs(network, (PopulationEstimate.FROZEN,))
+    batches = list(iter_mini_batches_with_fillers(inputs, targets, SIZE))
+    with pytest.warns(UserWarning, match="ill-conditioned"):
+        complete = evaluate_rows_per_example(network, batches, rows, populations, one_pass=one_pass)
+    earlier = EarlierParts()
+    with pytest.warns(UserWarning, match="ill-conditioned"):
+        first = evaluate_rows_per_example(network, batches[:2], rows, populations, one_pass=one_pass, earlier=earlier)
+    assert earlier.ill_conditioned
+    second = evaluate_rows_per_example(network, batches[2:], rows[1:], populations, one_pass=one_pass, earlier=earlier)
+    for *parts, expected in zip(first[1:], second, complete[1:], strict=True):
+        joined = join_outcomes(parts, np.arange(24))
+        assert np.abs(joined.losses - expected.losses).mean() < 1e-3
 
 
 def test_inputs_far_from_zero_cause_no_cancellation():

@@ -143,7 +143,10 @@ def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
         counts.setdefault(key.split, set()).add(len(outcomes.losses) - outcomes.left_out)
     for split, sizes in counts.items():
         if len(sizes) > 1:
-            raise ModelError(f"the rows have {', '.join(map(str, sorted(sizes)))} examples of the split {split}")
+            raise ModelError(
+                f"the rows have {', '.join(map(str, sorted(sizes)))} examples of the split {split}: results are "
+                "submitted if all rows have the same examples; evaluate without stop="
+            )
     if table.board.ranked_on not in counts:
         raise ModelError("no configuration could be measured: there are no results to submit")
     return {split: next(iter(sizes)) for split, sizes in counts.items()}

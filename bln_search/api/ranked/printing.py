@@ -14,6 +14,7 @@ from rich.console import Console
 
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
+from bln_search.ranking.looks import StagedReading
 from bln_search.reports.terminal.columns import CellKind, join_column_legends
 from bln_search.reports.terminal.fitted_table import FittedTable
 
@@ -63,6 +64,19 @@ def left_out_lines(left_out_by_split: Mapping[Split, int], condition: str = "") 
         for split, number in left_out_by_split.items()
         if number
     ]
+
+
+def staged_reading_lines(reading: StagedReading | None, split: Split) -> list[str]:
+    """One line that says how much of the split was read; none for an evaluation that did not stop by itself."""
+    if reading is None:
+        return []
+    if reading.examples < reading.of:
+        return [
+            f"Decided after {reading.examples:,} of {reading.of:,} {split} examples: figures are means over these "
+            "examples."
+        ]
+    outcome = "Decided" if reading.is_decided else "Not decided"
+    return [f"{outcome} after all {reading.of:,} {split} examples, which were read in stages."]
 
 
 def format_chart_row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int]) -> str:

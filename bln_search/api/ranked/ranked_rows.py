@@ -23,6 +23,7 @@ from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.records import EvaluationKey, ExampleOutcomes, RowKey
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.looks import StagedReading
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.sampled_examples import draw_compared_examples
 
@@ -54,6 +55,7 @@ class RankedRows:
             condition, and for files of earlier versions.
         examples_by_loader: The number of examples of each loader, by the name of its argument.
         margin: Difference of mean losses up to which rows are practically equal; None for the default.
+        staged_reading: How many examples were read with `stop="decided"`; None without it.
     """
 
     board: Leaderboard
@@ -73,6 +75,7 @@ class RankedRows:
     target_order: NDArray[np.uint64] | None = None
     examples_by_loader: Mapping[str, int] = field(default_factory=dict)
     margin: float | None = None
+    staged_reading: StagedReading | None = None
 
     @cached_property
     def _distinct_rows(self) -> DistinctRowsOfBoard:
@@ -127,7 +130,11 @@ class RankedRows:
     @property
     def left_out_by_split(self) -> dict[Split, int]:
         """The number of examples without a counted target, which are left out of losses and accuracies."""
-        return {key.split: value.left_out for table in self.per_network_tables for key, value in table.outcomes.items()}
+        counts: dict[Split, int] = {}
+        for table in self.per_network_tables:
+            for key, outcomes in table.outcomes.items():  # a row that left the evaluation has fewer examples
+                counts[key.split] = max(outcomes.left_out, counts.get(key.split, 0))
+        return counts
 
     def find_outcome_table_of_rows(self, keys: Sequence[RowKey]) -> OutcomeTable | None:
         """Outcomes of rows on the split that ranks, (networks, rows, examples); None for fewer than two examples."""

@@ -11,7 +11,12 @@ from bln_search.api.ranked.chart import plot_row_losses
 from bln_search.api.ranked.compared_configurations import ComparedRankedRows
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
 from bln_search.api.ranked.metric_columns import insert_user_metric_columns
-from bln_search.api.ranked.printing import format_chart_row_label, left_out_lines, mark_rows_of_all_sizes
+from bln_search.api.ranked.printing import (
+    format_chart_row_label,
+    left_out_lines,
+    mark_rows_of_all_sizes,
+    staged_reading_lines,
+)
 from bln_search.api.ranked.record_table import RecordTable
 from bln_search.api.ranked.records import Record, build_ranked_records
 from bln_search.api.ranked.writer import write_ranked_tables
@@ -121,6 +126,7 @@ class RankedConfigurations(ComparedRankedRows, RecordTable):
         )
         lines = [
             *unranked_reason_lines(self.distinct_board),
+            *staged_reading_lines(self.staged_reading, self.board.ranked_on),
             *left_out_lines(self.left_out_by_split),
             *summarize_analysis(analysis).summary_lines,
         ]

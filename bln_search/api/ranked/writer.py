@@ -35,6 +35,7 @@ from bln_search.core.version import VERSION
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.norms.statistics import PopulationPair
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.looks import StagedReading
 from bln_search.ranking.metrics import SplitMetrics
 
 
@@ -71,6 +72,8 @@ class WritableTable(Protocol):
     def target_order(self) -> NDArray[np.uint64] | None: ...  # noqa: D102
     @property
     def examples_by_loader(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
+    def staged_reading(self) -> StagedReading | None: ...  # noqa: D102
 
 
 def write_ranked_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: str | PathLike[str]) -> Path:
@@ -137,6 +140,7 @@ def _table_to_json(table: WritableTable, store: NumberedTensors) -> Json:
         if table.target_order is None
         else store.add(torch.from_numpy(table.target_order.view(np.int64))),
         "examples_by_loader": dict(table.examples_by_loader),
+        "staged_reading": None if table.staged_reading is None else asdict(table.staged_reading),
     }
 
 

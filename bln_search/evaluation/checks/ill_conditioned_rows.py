@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bln_search.data.inputs import Inputs, first_examples_if_sliceable
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
+from bln_search.evaluation.outcome_parts import EarlierParts
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.tasks.score import Scores
 
@@ -44,6 +45,19 @@ class IllConditionedRowDetector:
         is_single = double is not None and self.epsilon <= torch.finfo(torch.float32).eps
         self.double = double if is_single and not _uses_half_precision(evaluator, inputs) else None
         self.rows: set[int] = set()
+
+    def take_rows_of_earlier_parts(self, earlier: EarlierParts | None) -> bool:
+        """Take the rows that were found in earlier parts of the split; return whether there are earlier parts."""
+        if earlier is None or earlier.ill_conditioned is None:
+            return False
+        self.rows.update(index for index, row in enumerate(self.evaluator.rows) if row in earlier.ill_conditioned)
+        return True
+
+    def keep_rows_for_later_parts(self, earlier: EarlierParts | None) -> None:
+        """Add the rows found so far to those of the parts of a split."""
+        if earlier is not None:
+            found = {self.evaluator.rows[row] for row in self.rows}
+            earlier.ill_conditioned = (earlier.ill_conditioned or set()) | found
 
     def find_rows_unlike_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
         """Return the rows whose losses (rows, n) on a mini-batch differ from double precision, with descriptions."""

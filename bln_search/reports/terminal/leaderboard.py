@@ -186,7 +186,8 @@ def unranked_reason_lines(board: Leaderboard) -> list[str]:
     for row in board.rows:
         reason = find_unranked_reason(row)
         if row.rank is None and reason:
-            rows_by_reason.setdefault(f"{row.state}: {reason}", []).append(row)
+            is_measured = row.state is EvaluationState.MEASURED and row.reason is not None
+            rows_by_reason.setdefault(reason if is_measured else f"{row.state}: {reason}", []).append(row)
     return [f"no rank for {_configurations_text(rows)}: {reason}" for reason, rows in rows_by_reason.items()]
 
 

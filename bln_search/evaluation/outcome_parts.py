@@ -1,0 +1,61 @@
+"""A split that is evaluated in parts: what later parts know from earlier ones, and their joined outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bln_search.core.records import ExampleOutcomes
+from bln_search.norms.row_batching.row_tensor import InferenceRow
+
+Weights = NDArray[np.float64]
+
+
+@dataclass
+class EarlierParts:
+    """What the evaluation of earlier parts of a split has found in the rows of a network.
+
+    Attributes:
+        ill_conditioned: Rows whose losses are rounding errors; None before the first part.
+    """
+
+    ill_conditioned: set[InferenceRow] | None = None
+
+
+def join_outcomes(parts: Sequence[ExampleOutcomes], order: NDArray[np.intp]) -> ExampleOutcomes:
+    """The outcomes of one row on all parts.
+
+    Args:
+        parts: Outcomes on each part, with the weights of `join_weights`.
+        order: Positions of the joined outcomes in the order of the result, (n,).
+    """
+    weights = without_equal_weights(
+        join_weights([part.weights for part in parts], [len(part.losses) for part in parts])
+    )
+    return ExampleOutcomes(
+        np.concatenate([part.losses for part in parts])[order],
+        np.concatenate([part.correct for part in parts])[order],
+        None if weights is None else weights[order],
+    )
+
+
+def join_weights(weights: Sequence[Weights | None], sizes: Sequence[int]) -> Weights | None:
+    """The weights of all examples, 1 in parts without weights; None if no part has weights.
+
+    Args:
+        weights: Of the examples of each part; None for a score without weights.
+        sizes: Number of examples of each part.
+    """
+    if all(of_part is None for of_part in weights):
+        return None
+    return np.concatenate(
+        [np.ones(n) if of_part is None else of_part for of_part, n in zip(weights, sizes, strict=True)]
+    )
+
+
+def without_equal_weights(weights: Weights | None) -> Weights | None:
+    """The weights; None if all examples weigh the same."""
+    return None if weights is None or (weights[0] > 0 and (weights == weights[0]).all()) else weights
