@@ -120,7 +120,7 @@ def main() -> None:
     trials = ledger.trials.list_finished_full_trials(study.id)
     ledger.close()
     recommended = {row.arm: row.configuration for row in reversed(board.rows) if row.rank is not None}
-    seeds = study.spec.seeds[:1] if options.quick else study.spec.seeds
+    seeds = study.spec.all_seeds[:1] if options.quick else study.spec.all_seeds
     chosen = [trial for trial in trials if trial.seed in seeds and (options.arms is None or trial.arm in options.arms)]
     runs: dict[str, list[dict[str, Any]]] = {}
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:

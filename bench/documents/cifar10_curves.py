@@ -48,7 +48,7 @@ def collect_study(ledger: Ledger, name: str) -> dict[str, Any] | None:
     ]
     seeds = [
         seed
-        for seed in study.spec.seeds
+        for seed in study.spec.all_seeds
         if {curve.trial.arm for curve in curves if curve.trial.seed == seed} == {arm.label for arm in study.spec.arms}
     ]
     if not seeds:

@@ -92,7 +92,7 @@ def compare_rows(ledger: Ledger, study: StudyRecord, keys: Sequence[RowKey]) -> 
     """Return the comparison of these rows with the best of them; None if the analysis has none."""
     records = ledger.results.list_clean_evaluations(study.id)
     board = build_leaderboard_from_evaluations(
-        (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
+        (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=study.spec.ranked_seeds
     )
     comparison, _ = compare_best_ranked_rows(ledger.results, records, board, keys)
     if comparison is None:

@@ -43,7 +43,7 @@ def compare_condition(
     study = ledger.studies.get(study_id)
     records = ledger.results.list_clean_evaluations(study_id)
     board = build_leaderboard_from_evaluations(
-        (record.as_trial_evaluation for record in records), Split.TEST, seeds=len(study.spec.seeds)
+        (record.as_trial_evaluation for record in records), Split.TEST, seeds=study.spec.ranked_seeds
     )
     rows = [row.key for row in board.rows if row.arm == "bln" and row.estimate in (estimate, None) and row.rank]
     comparison, reason = compare_best_ranked_rows(ledger.results, records, board, rows)
@@ -192,7 +192,7 @@ def study_result(ledger: Ledger, name: str, experiment: Experiment) -> dict[str,
     order = None if size is None else experiment.published[size]
     return {
         "published": size and f"{experiment.table}, {'20 %' if size == '20pct' else 'all'} of the training set",
-        "seeds": len(study.spec.seeds),
+        "seeds": len(study.spec.all_seeds),
         "conditions": [
             compare_condition(ledger, study.id, estimate, order) for estimate in study.spec.evaluation.population
         ],

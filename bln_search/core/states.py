@@ -50,7 +50,7 @@ class TrialState(StrEnum):
         TRAINED: It has a checkpoint and waits for evaluation.
         FINISHED: All its evaluations are stored.
         DIVERGED: Its training diverged.
-        PRUNED: The pruner stopped its training.
+        PRUNED: The pruner stopped its training, or the study is decided without it.
         FAILED: Its last attempt failed, and no further one is made in this run.
         CANCELLED: Its study was cancelled before it had a result. Not stored; see `displayed_trial_state`.
     """
@@ -151,7 +151,7 @@ TRANSITIONS: dict[type[State], dict[State, frozenset[State]]] = {
         StudyState.COMPLETE: frozenset(),
     },
     TrialState: {
-        TrialState.WAITING: frozenset({TrialState.RUNNING}),
+        TrialState.WAITING: frozenset({TrialState.RUNNING, TrialState.PRUNED}),
         TrialState.RUNNING: frozenset({TrialState.WAITING, TrialState.TRAINED, TrialState.FAILED, *ENDED}),
         TrialState.TRAINED: frozenset({TrialState.RUNNING}),
         TrialState.FINISHED: frozenset(),

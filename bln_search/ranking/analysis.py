@@ -52,8 +52,7 @@ class Analysis(StoredAnalysisModel):
         selection: Performance of the first row on the other split.
         recommendation: None where rows cannot be compared.
         class_prior: Loss and accuracy of predicting the class frequencies; None where they are unknown.
-        class_prior: ClassPriorBaseline | None = None
-    no_better_than_class_prior: Arms without a row better than the class-prior baseline; None where there are none
+        no_better_than_class_prior: Arms without a row better than the class-prior baseline; None where there are none
             or the baseline is unknown.
         effects: Factorial effects for the arms and points of the compared rows, on every split and metric.
         shares: Variance shares for the same.
@@ -63,6 +62,9 @@ class Analysis(StoredAnalysisModel):
         layers: Results of the per-layer searches, one for each arm and point.
         layers_reason: Why requested per-layer results are missing.
         reason: Why there is no comparison.
+        looks: Numbers of seeds at which data of this study were compared, by this study and by those that it continues;
+            the last one is that of `comparison`.
+        is_provisional: The study was not complete: the verdicts may change.
     """
 
     comparison: Comparison | None = None
@@ -78,3 +80,5 @@ class Analysis(StoredAnalysisModel):
     layers: tuple[PerLayerResult, ...] = ()
     layers_reason: str | None = None
     reason: str | None = None
+    looks: tuple[int, ...] = ()
+    is_provisional: bool = False

@@ -17,6 +17,9 @@ from bln_search.ranking.row_results import RowResults, SeedResult, TrialEvaluati
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import DIGITS, format_encoded_point
 
+RankedSeeds = int | tuple[int, ...] | None
+"""Number of seeds that a ranked row must have, see `build_leaderboard_from_evaluations`."""
+
 
 @dataclass(frozen=True)
 class SeedShortfall:
@@ -136,7 +139,7 @@ _STATE_ORDER = {EvaluationState.MEASURED: 0, EvaluationState.DIVERGED: 1, Evalua
 
 
 def build_leaderboard_from_evaluations(
-    evaluations: Iterable[TrialEvaluation], ranked_on: Split = Split.VALIDATION, seeds: int | None = None
+    evaluations: Iterable[TrialEvaluation], ranked_on: Split = Split.VALIDATION, seeds: RankedSeeds = None
 ) -> Leaderboard:
     """Order rows by mean loss on `ranked_on`, then by higher mean accuracy; equal rows share a rank.
 
@@ -146,7 +149,8 @@ def build_leaderboard_from_evaluations(
     Args:
         evaluations: Evaluations of all rows.
         ranked_on: Split that decides the order.
-        seeds: Number of seeds a ranked row must have; by default the largest number any row has.
+        seeds: Number of seeds a ranked row must have; by default the largest number any row has. Of several numbers the
+            largest one that a row has.
 
     Raises:
         ValueError: A row has two evaluations under the same seed and condition on the same split.
@@ -155,15 +159,21 @@ def build_leaderboard_from_evaluations(
 
 
 def build_leaderboard_from_results(
-    results: RowResults, ranked_on: Split = Split.VALIDATION, seeds: int | None = None
+    results: RowResults, ranked_on: Split = Split.VALIDATION, seeds: RankedSeeds = None
 ) -> Leaderboard:
     """`build_leaderboard_from_evaluations` of results that are grouped by row."""
-    required = seeds or max((len({result.seed for result in of_row}) for of_row in results.values()), default=0)
+    required = seeds if isinstance(seeds, int) else _find_required_seeds(results, seeds or ())
     rows = [make_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
     rows.sort(key=lambda row: row_sort_key(row, ranked_on))
     for row, rank in zip(rows, iter_ranks(rows, ranked_on), strict=True):
         object.__setattr__(row, "rank", rank)  # nobody else has the new rows; copies take a tenth of the time
     return Leaderboard(ranked_on, tuple(rows))
+
+
+def _find_required_seeds(results: RowResults, looks: tuple[int, ...]) -> int:
+    """The largest number of seeds any row has, or the largest one of `looks` up to it; the first look before that."""
+    most = max((len({result.seed for result in of_row}) for of_row in results.values()), default=0)
+    return max((look for look in looks if look <= most), default=looks[0]) if looks else most
 
 
 def make_leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, required: int) -> LeaderboardRow:

@@ -18,9 +18,6 @@ from dataclasses import dataclass
 
 from bln_search.ranking.statistics.intervals import ALPHA
 
-PLANNED_LOOKS = 3, 5, 10, 20
-"""Numbers of seeds after which a study that adds seeds until it is decided is analysed."""
-
 _FIRST_SHARE = 0.8
 _PLANNED_SHARES = 0.6, 0.2, 0.1, 0.1
 
@@ -30,7 +27,7 @@ def level_of_look(earlier: int, *, planned: bool = False) -> float:
 
     Args:
         earlier: Number of earlier looks, at fewer data of the same study.
-        planned: Whether it is one of `PLANNED_LOOKS`; for further ones the level is 0.
+        planned: Whether it is a look of a study that adds seeds until it is decided; for further ones the level is 0.
     """
     if planned:
         return ALPHA * _PLANNED_SHARES[earlier] if earlier < len(_PLANNED_SHARES) else 0.0

@@ -51,7 +51,7 @@ def build_study_manifest(
             "sha256": digests[0] if len(digests) == 1 else None,
             "differing": digests if len(digests) > 1 else [],
         },
-        "seeds": list(study.spec.seeds),
+        "seeds": list(study.spec.all_seeds),
         "trials": [_trial_to_manifest(trial) for trial in trials],
     }
 

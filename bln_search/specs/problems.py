@@ -32,6 +32,7 @@ from bln_search.specs.known_keys import format_unknown_key_advice
 from bln_search.specs.pydantic_messages import translate_pydantic_error
 from bln_search.specs.sections.data import Standardization
 from bln_search.specs.sections.model import ModelSpec
+from bln_search.specs.sections.seeds import LISTED, UNTIL_DECIDED
 from bln_search.specs.split_sizes import iter_oversized_batch_messages
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import list_planned_trial_specs, make_representative_trial_specs
@@ -275,5 +276,16 @@ def _location_without_union_tags(pydantic_location: Sequence[int | str], root: o
 
 def _is_union_tag(part: int | str) -> bool:
     """Is this the tag of a member of a union?"""
-    names = ("constant", "steps", "linear", "cosine", "int", "float", "constrained-int", "constrained-float")
+    names = (
+        "constant",
+        "steps",
+        "linear",
+        "cosine",
+        "int",
+        "float",
+        "constrained-int",
+        "constrained-float",
+        LISTED,
+        UNTIL_DECIDED,
+    )
     return isinstance(part, str) and (part in names or "[" in part)

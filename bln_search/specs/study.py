@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -27,6 +27,7 @@ from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.precision import check_precision_and_compilation
 from bln_search.specs.sections.search import Sampler, SearchSpec, num_points_per_arm
+from bln_search.specs.sections.seeds import Seeds, SeedsUntilDecided
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
@@ -57,7 +58,7 @@ class StudySpec(SpecSection):
         model: Network.
         arms: Normalization methods with their options, each trained with every seed.
         training: Hyper-parameters of training.
-        seeds: One training run per seed; more seeds give more statistical power.
+        seeds: One training run per seed; more seeds give more statistical power. Or `{until: decided}`.
         evaluation: How each network is evaluated.
         ranking: The split that ranks.
         space: Search space: the keys that vary, each with its dimension.
@@ -77,7 +78,7 @@ class StudySpec(SpecSection):
     model: ModelSpec
     arms: tuple[ArmSpec, ...] = Field(min_length=1, max_length=64)
     training: TrainingSpec = TrainingSpec()
-    seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] = Field(default=(0, 1, 2), min_length=1, max_length=1000)
+    seeds: Seeds = (0, 1, 2)
     evaluation: EvaluationSpec = EvaluationSpec()
     ranking: RankingSpec = RankingSpec()
     space: Space | None = Field(default=None, max_length=64)
@@ -160,16 +161,31 @@ class StudySpec(SpecSection):
         return self.search is not None and self.search.then_train
 
     @property
+    def all_seeds(self) -> tuple[int, ...]:
+        """Every seed that may be trained."""
+        return self.seeds if isinstance(self.seeds, tuple) else tuple(range(self.seeds.at_most))
+
+    @property
+    def planned_looks(self) -> tuple[int, ...]:
+        """Numbers of seeds after which the study is analysed if it adds seeds until it is decided; otherwise empty."""
+        return () if isinstance(self.seeds, tuple) else self.seeds.looks
+
+    @property
+    def ranked_seeds(self) -> int | tuple[int, ...]:
+        """The number of seeds that a ranked row must have, or the planned looks, of which the last one counts."""
+        return self.planned_looks or len(self.all_seeds)
+
+    @property
     def seeds_per_point(self) -> tuple[int, ...]:
         """The seeds of each point of the space: all, or those of the search if its best points are trained later."""
         if self.search is None or not self.search.then_train:
-            return self.seeds
-        return self.search.trial_seeds or self.seeds[:1]
+            return self.all_seeds
+        return self.search.trial_seeds or self.all_seeds[:1]
 
     @property
     def num_best_point_trials(self) -> int:
         """The number of trials of the best points, which are trained after the search."""
-        return len(self.arms) * len(self.seeds) if self.trains_best_points_after_search else 0
+        return len(self.arms) * len(self.all_seeds) if self.trains_best_points_after_search else 0
 
     @model_validator(mode="before")
     @classmethod
@@ -188,8 +204,8 @@ class StudySpec(SpecSection):
 
     @field_validator("seeds")
     @classmethod
-    def _check_unique_seeds(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        return require_unique(seeds, "seeds")
+    def _check_unique_seeds(cls, seeds: tuple[int, ...] | SeedsUntilDecided) -> tuple[int, ...] | SeedsUntilDecided:
+        return require_unique(seeds, "seeds") if isinstance(seeds, tuple) else seeds
 
     @model_validator(mode="after")
     def _check_selection_configurations(self) -> StudySpec:
@@ -304,6 +320,10 @@ class StudySpec(SpecSection):
             if self.search is not None:
                 raise ValueError("search needs a space: say which keys vary, and over what")
             return self
+        if self.planned_looks:
+            raise ValueError(
+                "seeds until decided need one point for each arm: list the seeds, or remove space and search"
+            )
         if not self.space:
             raise ValueError("the space is empty: name at least one key that varies, or remove it")
         for key, dimension in self.space.items():
@@ -312,7 +332,7 @@ class StudySpec(SpecSection):
                 _check_section_choices(key, dimension)
         problem = None if self.search is None else self.search.find_space_problem(self.space, len(self.seeds_per_point))
         if problem is None and self.search is None:
-            problem = SearchSpec(sampler=Sampler.GRID).find_space_problem(self.space, len(self.seeds))
+            problem = SearchSpec(sampler=Sampler.GRID).find_space_problem(self.space, len(self.all_seeds))
         horizon = None if self.search is None else self.search.epochs
         if horizon is not None and horizon > self.training.epochs and not self._varies_epochs:
             problem = f"search: epochs {horizon} is more than the {self.training.epochs} epochs of training: lower it"

@@ -73,8 +73,8 @@ def compute_study_size(study: StudySpec) -> StudySize:
         trials=len(trials) * trials_per_spec + study.num_best_point_trials,
         sampled=study.samples_points_during_run,
         evaluations=sum(trial.num_evaluations_per_split for trial in trials) * trials_per_spec
-        + sum(trial.num_evaluations_per_split for trial in best) * len(study.seeds),
-        epochs=sum(trial.epochs for trial in trials) * trials_per_spec + most_epochs * len(best) * len(study.seeds),
+        + sum(trial.num_evaluations_per_split for trial in best) * len(study.all_seeds),
+        epochs=sum(trial.epochs for trial in trials) * trials_per_spec + most_epochs * len(best) * len(study.all_seeds),
         largest_width=max((trial.model.largest_specified_width for trial in boundary), default=0),
         undefined=tuple(undefined),
     )

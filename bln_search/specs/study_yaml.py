@@ -24,8 +24,10 @@ def render_study_yaml_with_added_seeds(spec: StudySpec, added: int) -> str:
         spec: The study.
         added: Number of seeds that are added: the smallest numbers that the study does not use.
     """
-    unused = (seed for seed in range(len(spec.seeds) + added) if seed not in spec.seeds)
-    seeds = (*spec.seeds, *(next(unused) for _ in range(added)))
+    if not added:
+        return render_study_yaml(spec)
+    unused = (seed for seed in range(len(spec.all_seeds) + added) if seed not in spec.all_seeds)
+    seeds = (*spec.all_seeds, *(next(unused) for _ in range(added)))
     return render_study_yaml(spec.model_copy(update={"seeds": seeds}))
 
 

@@ -262,7 +262,7 @@ def make_representative_trial_specs(study: StudySpec) -> tuple[TrialSpec, ...]:
         SpecError: An arm cannot take a bound.
     """
     if study.space is None:
-        return tuple(make_full_trial_spec(study, arm, None, study.seeds[0]) for arm in study.arms)
+        return tuple(make_full_trial_spec(study, arm, None, study.all_seeds[0]) for arm in study.arms)
     count = count_representative_trials(study)
     if count > _MAX_BOUNDARY_TRIALS:
         raise SpecError(
@@ -294,7 +294,7 @@ class _StudyByContent:
 def _make_boundary_trial_specs(content: _StudyByContent) -> tuple[TrialSpec, ...]:
     study = content.study
     return tuple(
-        make_full_trial_spec(study, arm, _boundary_point(study, key, value), study.seeds[0])
+        make_full_trial_spec(study, arm, _boundary_point(study, key, value), study.all_seeds[0])
         for arm in study.arms
         for key, dimension in (study.space or {}).items()
         for value in dimension.representative_values

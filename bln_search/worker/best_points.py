@@ -82,5 +82,5 @@ class BestPointTrialCreator:
     def _add_full_trials(self, label: str, parameters: Point) -> list[TrialRecord]:
         arm = next(arm for arm in self.spec.arms if arm.label == label)
         point = {key: parameters[key] for key in self.spec.space or {}}
-        specs = [make_full_trial_spec(self.spec, arm, point, seed) for seed in self.spec.seeds]
+        specs = [make_full_trial_spec(self.spec, arm, point, seed) for seed in self.spec.all_seeds]
         return self.ledger.trials.add_trials_of_new_point(self.study_id, specs) or []

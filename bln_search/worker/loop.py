@@ -189,7 +189,14 @@ class QueueWorker:
             watcher, should_stop = _LoggingRunWatcher(study_id), self.stopping.is_set
             checkpoints = self.environment.checkpoints
             state = run_study(
-                self.ledger, study_id, self.executor, watcher, should_stop, self.find_disk_problem, checkpoints
+                self.ledger,
+                study_id,
+                self.executor,
+                watcher,
+                should_stop,
+                self.find_disk_problem,
+                checkpoints,
+                on_look=lambda line: _log.info("study %d: %s", study_id, line, extra=log_fields),
             )
         except DataReadError as error:
             _log.warning("study %d: %s", study_id, error, extra=log_fields)

@@ -42,6 +42,7 @@ from bln_search.worker.best_points import BestPointTrialCreator
 from bln_search.worker.claimed_trials import TrialClaimBuffer
 from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
 from bln_search.worker.sampled_points import StudyPointSampler
+from bln_search.worker.seed_looks import SeedLooks
 from bln_search.worker.stop_signals import call_stop_on_signal
 from bln_search.worker.study_code import check_code_of_study
 from bln_search.worker.training_state_files import TrainingStateFiles
@@ -74,6 +75,7 @@ def run_study(
     checkpoints: CheckpointStore | None = None,
     *,
     accept_code_change: bool = False,
+    on_look: Callable[[str], None] = lambda _: None,
 ) -> StudyState:
     """Run the open trials of a study.
 
@@ -90,6 +92,8 @@ def run_study(
             finish, then the study is released.
         checkpoints: Store for the states of unfinished trainings, from which later attempts resume; None to save none.
         accept_code_change: Record changed code of plugins as accepted instead of raising an error.
+        on_look: Called with a line about what is still open after each look at a study that adds seeds until it is
+            decided.
 
     Returns:
         The state of the study after the run.
@@ -108,7 +112,7 @@ def run_study(
         return StudyState.COMPLETE
     ledger.studies.lease_and_start(study_id, may_be_alive, name_of_this_process())
     states = TrainingStateFiles(checkpoints, study_id)
-    run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem, states)
+    run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem, states, on_look)
     try:
         with call_stop_on_signal(lambda: run.stop_signal is not None, run.request_stop):
             trials = run.load_and_count_open_trials(executor)
@@ -123,11 +127,11 @@ def run_study(
     except BaseException:
         with suppress(BlnSearchError):  # the first error is the one to report
             run.write_messages_and_release_attempts(is_aborted=True)
-            ledger.studies.finish_run(study_id, exhausted=run.has_no_further_points, runner=run.worker)
+            run.finish()
         raise
     finally:
         run.close_samplers()
-    state = ledger.studies.finish_run(study_id, exhausted=run.has_no_further_points, runner=run.worker)
+    state = run.finish()
     if state is StudyState.CANCELLED and checkpoints is not None:
         ledger.training_states.remove_files_of_study(study_id, checkpoints)
     if run.stop_signal is not None and state is not StudyState.COMPLETE:
@@ -150,8 +154,10 @@ class _StudyRun:
         should_stop: Callable[[], bool],
         find_disk_problem: Callable[[], str | None],
         states: TrainingStateFiles,
+        on_look: Callable[[str], None],
     ) -> None:
         self.states = states
+        self.seed_looks = SeedLooks(ledger, study, on_look)
         self.ledger, self.study, self.watcher = ledger, study, watcher
         self.should_stop, self.find_disk_problem = should_stop, find_disk_problem
         self.worker = name_of_this_process()
@@ -214,10 +220,11 @@ class _StudyRun:
         spec = self.study.spec
         self.points = StudyPointSampler(self.ledger, self.study)
         self.best_points = BestPointTrialCreator(self.ledger, self.study, self.points.has_all_points_of_arm)
-        open_ids = self.ledger.trials.list_claimable_trial_ids(self.study.id)
+        open_ids = self.ledger.trials.list_claimable_trial_ids(self.study.id, self.seed_looks.released_seeds)
         self.waiting = WaitingTrials(open_ids, lambda ids: self.ledger.trials.load_trials(self.study.id, ids))
         sampled_later = max(0, spec.num_sampled_points - sum(self.points.counts.values())) * len(spec.seeds_per_point)
-        trials = len(self.waiting) + sampled_later + self.best_points.num_arms_without_best_point * len(spec.seeds)
+        later = sampled_later + self.best_points.num_arms_without_best_point * len(spec.all_seeds)
+        trials = len(self.ledger.trials.list_claimable_trial_ids(self.study.id)) + later
         self.claimed = TrialClaimBuffer(self.waiting, self._claim_trials, lambda: executor.num_parallel_trials(trials))
         self.watcher.on_run_start(trials)
         return trials
@@ -229,11 +236,20 @@ class _StudyRun:
             return False
         return self.points.is_exhausted and self.best_points.is_exhausted
 
+    def finish(self) -> StudyState:
+        """End the run; returns the state of the study."""
+        return self.ledger.studies.finish_run(
+            self.study.id,
+            exhausted=self.has_no_further_points,
+            blocked=self.seed_looks.is_blocked,
+            runner=self.worker,
+        )
+
     def claim_next_task(self) -> TrialTask | None:
         """Claim the next trial: a waiting one, else one of a new point; None where there is none.
 
-        A new point is one that a sampler suggests, else the best point of an arm whose search has ended. None too while
-        disk space is low, or while a trial runs that must run alone.
+        A new point is one that a sampler suggests, else the best point of an arm whose search has ended. A look makes
+        trials of further seeds wait. None too while disk space is low, or while a trial runs that must run alone.
         """
         assert self.points is not None
         assert self.best_points is not None
@@ -247,7 +263,9 @@ class _StudyRun:
             return None
         if not self.claimed and not self.waiting:
             self.waiting.add_trials(
-                self.points.add_next_point_trials() or self.best_points.add_next_best_point_trials()
+                self.points.add_next_point_trials()
+                or self.best_points.add_next_best_point_trials()
+                or self.seed_looks.release_next_trials()
             )
         running = len(self.trial_by_token) - len(self.claimed) - self.num_ended_unwritten
         taken = self.claimed.take_next(running)
@@ -337,6 +355,7 @@ class _StudyRun:
         if is_end and self.points is not None and self.best_points is not None:
             self.points.report_trial_end(task.trial.key)
             self.best_points.note_trial_end()
+            self.seed_looks.note_trial_end()
 
 
 def _raise_error_of_machine_failure(message: TaskFailed) -> None:

@@ -145,7 +145,7 @@ class LeaderboardCache:
                 spec = StudySpec.model_validate_json(study.spec_json)
                 results_by_row, position = self._ledger.results.read_results_with_position(study_id, study.last_event)
                 leaderboard = build_leaderboard_from_results(
-                    results_by_row, on or spec.ranking.split, seeds=len(spec.seeds)
+                    results_by_row, on or spec.ranking.split, seeds=spec.ranked_seeds
                 )
                 losses = {
                     split: extract_losses_from_results_by_row(results_by_row, split) for split in _SPLITS_WITH_LOSSES
@@ -158,17 +158,20 @@ class LeaderboardCache:
         return replace(entry, computed_at=now, seconds=now - start)
 
     def _update_leaderboard(self, study_id: int, results: int, earlier: CachedLeaderboard) -> CachedLeaderboard | None:
-        """The leaderboard with the results that `earlier` lacks; None where they are too many."""
+        """The leaderboard with the results that `earlier` lacks; None where all of them should be read."""
+        spec = earlier.spec
+        if not isinstance(spec.ranked_seeds, int):
+            return None  # new results may change how many seeds every row needs
         changed = self._ledger.results.read_changed_results_if_few(study_id, earlier.position)
         if changed is None:
             return None
-        spec, points = earlier.spec, changed.points
+        points = changed.points
         losses = {
             split: {key: of_row for key, of_row in by_row.items() if key[:2] not in points}  # arm and point
             | extract_losses_from_results_by_row(changed.results, split)
             for split, by_row in earlier.losses.items()
         }
-        leaderboard = make_updated_leaderboard(earlier.leaderboard, points, changed.results, seeds=len(spec.seeds))
+        leaderboard = make_updated_leaderboard(earlier.leaderboard, points, changed.results, seeds=spec.ranked_seeds)
         return CachedLeaderboard(results, leaderboard, spec, losses, changed.position, earlier.computed_at, 0.0)
 
 

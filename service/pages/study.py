@@ -11,6 +11,7 @@ from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
+from bln_search.reports.sentences.seed_looks import seed_looks_sentence
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_yaml import render_study_yaml
@@ -48,15 +49,16 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
     later = only_cached and (board is None or board.results != listed.results)
     latest = context.ledger.events.list_newest_events(study.id, _MAX_EVENTS)
     events = [record for record in latest if record.number <= listed.last_event]  # the stream sends later ones
+    spec = StudySpec.model_validate_json(listed.spec_json)
     return render_page_response(
         request,
         "study.html",
         charts=True,
         per_layer=analysis is not None and bool(analysis.layers),
-        spec=render_study_yaml(StudySpec.model_validate_json(listed.spec_json)),
+        spec=render_study_yaml(spec),
         last=listed.last_event,
         **log_line_variables(context.ledger, events),
-        **_trial_grid_variables(context.ledger, study.id),
+        **_trial_grid_variables(context.ledger, study.id, spec),
         **(
             leading_rows_variables(board, analysis, later=later)
             | recommendation_variables(board, analysis, listed.state, later=later)
@@ -90,7 +92,9 @@ def recommendation_fragment(study: ReadableStudy, context: ContextDep) -> HTMLRe
 def trial_states_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present states of the trials."""
     return render_fragment_response(
-        "parts/cells.html", study={"id": study.id}, **_trial_grid_variables(context.ledger, study.id)
+        "parts/cells.html",
+        study={"id": study.id},
+        **_trial_grid_variables(context.ledger, study.id, context.ledger.studies.get(study.id).spec),
     )
 
 
@@ -159,11 +163,12 @@ def recommendation_variables(
     }
 
 
-def _trial_grid_variables(ledger: Ledger, study_id: int) -> dict[str, Any]:
+def _trial_grid_variables(ledger: Ledger, study_id: int, spec: StudySpec) -> dict[str, Any]:
     """Return the trials by arm and point, a column for each seed; for a large study their number by state."""
     statuses = ledger.listing.list_trial_statuses_if_few(study_id, _MAX_GRID_CELLS)
     if statuses is None:
         return {
+            "looks": "",
             "grid": None,
             "seeds": [],
             "counts": ledger.listing.count_trials_by_arm_and_state(study_id),
@@ -177,4 +182,5 @@ def _trial_grid_variables(ledger: Ledger, study_id: int) -> dict[str, Any]:
     labels = make_label_by_distinct_point(point for _, point in grid)
     rows = [(arm, labels[point], row) for (arm, point), row in grid.items()]
     reasons = [status for status in statuses if status.reason][:_MAX_REASONS]
-    return {"grid": rows, "seeds": seeds, "counts": {}, "reasons": reasons, "point_labels": labels}
+    looks = seed_looks_sentence(spec, statuses)
+    return {"looks": looks, "grid": rows, "seeds": seeds, "counts": {}, "reasons": reasons, "point_labels": labels}

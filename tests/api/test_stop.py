@@ -15,7 +15,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.outcome_parts import join_outcomes
 from bln_search.ranking.comparison import Verdict
-from bln_search.ranking.looks import StagedReading, level_of_stage
+from bln_search.ranking.looks import StagedReading, level_of_look, level_of_stage
 from bln_search.ranking.statistics.batch_variance import do_mini_batches_differ
 from bln_search.ranking.statistics.intervals import ALPHA
 from tests.api.shifted_data import make_data, trained
@@ -75,7 +75,7 @@ def test_without_stop_all_rows_are_evaluated_once_on_all_mini_batches(bln, monke
     [(rows, evaluations)] = calls
     assert rows == len(ranked.board.rows) == 16
     assert ranked.staged_reading is None
-    assert ranked.comparison.level == ALPHA
+    assert ranked.comparison.level == level_of_look(0)
     for evaluation in evaluations:
         outcomes = ranked.outcomes[evaluation.key]
         assert np.array_equal(outcomes.losses, evaluation.outcomes.losses)

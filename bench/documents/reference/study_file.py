@@ -43,6 +43,7 @@ _LINKS = {
     "Ramp": "[schedule](#schedules)",
     "RankingSpec": "[`ranking`](#ranking)",
     "ScheduleDimension": "[dimensions](#space)",
+    "SeedsUntilDecided": "[`until: decided`](#seeds-until-the-answer-is-certain)",
     "SearchSpec": "[`search`](#search)",
     "StepRate": "[learning rate schedule](#learning-rate)",
     "Steps": "[schedule](#schedules)",

@@ -17,10 +17,11 @@ from bench.support.answers.tables import (
     scales_of_rows,
 )
 from bln_search.ranking.comparison import RowVerdict
-from bln_search.ranking.looks import PLANNED_LOOKS, level_of_look
+from bln_search.ranking.looks import level_of_look
 from bln_search.ranking.paired.differences_to_best import differences_to_best, row_verdicts
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA
+from bln_search.specs.sections.seeds import PLANNED_LOOKS
 
 EFFECT = 5.0
 """Standard deviations of the difference of the two rows under one seed."""

@@ -13,10 +13,10 @@ from bln_search.core.errors import ModelError
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
+from bln_search.ranking.looks import level_of_look
 from bln_search.ranking.paired import compare_rows
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, find_arms_no_better_than_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
-from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 
 
@@ -126,7 +126,7 @@ class ComparedRankedRows(RankedRows):
             table,
             split,
             margin=self.margin,
-            level=ALPHA if self.staged_reading is None else self.staged_reading.level,
+            level=level_of_look(0) if self.staged_reading is None else self.staged_reading.level,
             not_compared=len(ranked) - len(compared_keys),
             current=None if self.as_is is None else self.as_is.row.key,
         )

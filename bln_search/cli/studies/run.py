@@ -89,6 +89,7 @@ def run(
                 watcher,
                 checkpoints=environment.checkpoints,
                 accept_code_change=accept_code_change,
+                on_look=make_progress_line_printer(quiet=quiet),
             )
         if state is StudyState.COMPLETE:
             options = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)

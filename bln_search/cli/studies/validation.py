@@ -125,7 +125,7 @@ def _list_arm_records(study: StudySpec) -> list[Record]:
                 "arm": trial.arm.label,
                 "method": trial.arm.method,
                 "semantics": trial.arm.semantics,
-                "seeds": len(study.seeds),
+                "seeds": len(study.all_seeds),
                 "rows": len(list_planned_configurations_and_estimates(trial)) * len(trial.inference_batch_sizes),
                 "population": ", ".join(trial.population_estimates),
                 "trials": None if is_sampled else len(trials) + study.num_best_point_trials // len(study.arms),

@@ -79,7 +79,7 @@ def _list_full_trials_at_bounds(study: StudySpec) -> tuple[TrialSpec, ...]:
         return ()
     at_bounds = make_representative_trial_specs(study)
     first = {trial.arm.label: trial for trial in reversed(at_bounds)}
-    return tuple(first[arm.label].model_copy(update={"seed": seed}) for arm in study.arms for seed in study.seeds)
+    return tuple(first[arm.label].model_copy(update={"seed": seed}) for arm in study.arms for seed in study.all_seeds)
 
 
 def group_trials_by_cost(trials: Sequence[TrialSpec]) -> tuple[CostGroup, ...]:

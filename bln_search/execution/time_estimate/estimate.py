@@ -148,7 +148,7 @@ def estimate_study_time(
     stopwatch = stopwatch or DeviceSynchronizedClock(own.device)
     trials = list_expected_trials(study)
     groups = group_trials_by_cost(trials)
-    with reproducible_torch(study.seeds[0], threads=environment.threads):
+    with reproducible_torch(study.all_seeds[0], threads=environment.threads):
         inputs = load_or_make_measurement_inputs(study.data, [group.representative for group in groups], own, stopwatch)
         estimates = tuple(_measure_and_estimate_group(group, inputs, stopwatch, seconds_per_group) for group in groups)
     parallel = min(LocalExecutor(environment, workers).num_parallel_trials(len(trials)), len(trials))

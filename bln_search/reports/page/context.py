@@ -61,7 +61,7 @@ class StudyReportContext:
     def leaderboard(self) -> Leaderboard:
         """The leaderboard."""
         spec = self.study.spec
-        return build_leaderboard_from_evaluations(self.evaluations, spec.ranking.split, seeds=len(spec.seeds))
+        return build_leaderboard_from_evaluations(self.evaluations, spec.ranking.split, seeds=spec.ranked_seeds)
 
     @cached_property
     def losses_by_row(self) -> dict[RowKey, LossBySeed]:

@@ -55,7 +55,7 @@ def _ranking_significance_text(context: StudyReportContext) -> str:
         text += "No row has all its seeds: there are no ranks. "
     elif context.analysis is not None and context.analysis.comparison is not None:
         text += "The next section says which rows are worse than the best one. "
-    elif len(context.study.spec.seeds) == 1:
+    elif len(context.study.spec.all_seeds) == 1:
         text += "With one seed there are no confidence intervals over seeds. "
     return text + "± is half the 95 % confidence interval of the mean over seeds."
 

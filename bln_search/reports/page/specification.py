@@ -66,7 +66,7 @@ def _specification_facts(spec: StudySpec) -> list[tuple[str, str]]:
             f"{training.epochs} epochs in mini-batches of {training.batch_size}, {training.optimizer} with learning "
             f"rate {training.learning_rate:g}; weights kept: {training.checkpoint.value.replace('_', ' ')}",
         ),
-        ("Seeds", _format_number_list(spec.seeds)),
+        ("Seeds", _format_number_list(spec.all_seeds)),
         (
             "Evaluation",
             f"population {', '.join(evaluation.population)}; mini-batches of {_format_number_list(sizes)}; correction "

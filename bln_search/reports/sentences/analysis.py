@@ -18,7 +18,7 @@ from bln_search.reports.sentences.recommendation import (
     row_identity_label,
     significant_digits_of_compared_points,
 )
-from bln_search.reports.sentences.significance import comparison_method_text, row_verdicts_text
+from bln_search.reports.sentences.significance import PROVISIONAL, comparison_method_text, row_verdicts_text
 from bln_search.specs.sections.space import format_encoded_point
 
 _MIN_WRITTEN_SHARE = 0.005
@@ -36,13 +36,14 @@ def analysis_sentences(analysis: Analysis, *, standalone: bool = False) -> list[
         analysis: The analysis.
         standalone: Whether no table next to the text says on which split rows are ranked.
     """
-    sentences = _recommendation_sentences(analysis)
+    sentences = [*([PROVISIONAL] if analysis.is_provisional else []), *_recommendation_sentences(analysis)]
     comparison = analysis.comparison
     if standalone and comparison is not None and comparison.split is Split.TEST:
         sentences.append(format_sentence(RANKED_ON_TEST))
     if comparison is None:
         return [*sentences, f"Rows are not compared: {analysis.reason}."] if analysis.reason else sentences
-    sentences.append(f"{format_sentence(row_verdicts_text(comparison))} {comparison_method_text(comparison)}")
+    method = comparison_method_text(comparison, analysis.looks)
+    sentences.append(f"{format_sentence(row_verdicts_text(comparison))} {method}")
     benefit = compute_normalization_benefit(comparison)
     if benefit is not None:
         sentences.append(normalization_benefit_sentence(benefit))

@@ -21,6 +21,7 @@ from bln_search.reports.sentences.recommendation import (
     significant_digits_of_compared_points,
 )
 from bln_search.reports.sentences.significance import (
+    PROVISIONAL,
     comparison_method_text,
     required_data_assumptions_text,
     row_verdicts_text,
@@ -77,7 +78,7 @@ def summarize_analysis(analysis: Analysis, *, standalone: bool = False) -> Study
 
 
 def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
-    warnings = []
+    warnings = [PROVISIONAL] if analysis.is_provisional else []
     if standalone and analysis.comparison is not None and analysis.comparison.split is Split.TEST:
         warnings.append(format_sentence(RANKED_ON_TEST))
     if analysis.no_better_than_class_prior is not None:
@@ -115,7 +116,7 @@ def _reason_with_upper_bound(recommendation: Recommendation) -> str:
 def _detail_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
     required = required_data_assumptions_text(comparison)
     return [
-        comparison_method_text(comparison),
+        comparison_method_text(comparison, analysis.looks),
         *([] if required is None else [required]),
         *variance_sentences(analysis),
     ]

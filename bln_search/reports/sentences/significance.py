@@ -15,6 +15,8 @@ from bln_search.ranking.comparison import (
 )
 from bln_search.ranking.selection.recommendation import Recommendation
 
+PROVISIONAL = "Provisional: the study is not complete, so the verdicts may change."
+
 
 def format_margin(margin: float) -> str:
     """A margin with two significant digits."""
@@ -82,8 +84,8 @@ def deciding_data_text(required: RequiredData, seeds: int, examples: int, unit: 
     return f"far more than {have} would be needed to decide"
 
 
-def comparison_method_text(comparison: Comparison) -> str:
-    """How rows were compared, and what the answer extends to."""
+def comparison_method_text(comparison: Comparison, looks: Sequence[int] = ()) -> str:
+    """How rows were compared, and what the answer extends to. looks: see `Analysis`."""
     examples = f"{comparison.examples} examples"
     if comparison.sampled_from is not None:
         examples += f", drawn at random from {comparison.sampled_from}"
@@ -92,10 +94,16 @@ def comparison_method_text(comparison: Comparison) -> str:
         Question.THESE_NETWORKS: f"for {networks} on other examples ({examples})",
         Question.NEW_TRAININGS: f"for new trainings ({comparison.seeds} seeds, {examples})",
     }[comparison.question]
+    look = f" (look {len(looks)}, after {_join_with_and(looks)} seeds)" if len(looks) > 1 else ""
     return (
         f"The answer is {scope}: differences of the {comparison.split} loss, family-wise error rate "
-        f"{100 * comparison.level:.2g} %, margin {format_margin(comparison.margin)}."
+        f"{100 * comparison.level:.2g} %{look}, margin {format_margin(comparison.margin)}."
     )
+
+
+def _join_with_and(numbers: Sequence[int]) -> str:
+    *first, last = map(str, numbers)
+    return f"{', '.join(first)} and {last}"
 
 
 def required_data_assumptions_text(comparison: Comparison) -> str | None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
 from sqlalchemy import or_, select, update
 
-from bln_search.core.states import StudyState
+from bln_search.core.enums import StudyKind
+from bln_search.core.states import StudyState, TrialState
 from bln_search.ranking.analysis import ANALYSIS_FORMAT, Analysis
 from bln_search.storage.database import Database
 from bln_search.storage.leases import LEASE
-from bln_search.storage.tables import AnalysisRow, StudyRow
+from bln_search.storage.tables import AnalysisRow, StudyRow, TrialRow
 
 _IS_CURRENT = AnalysisRow.results == StudyRow.results, AnalysisRow.format == ANALYSIS_FORMAT
 
@@ -50,6 +52,25 @@ class AnalysisRepository:
             except ValidationError:
                 return None
 
+    def list_looks_by_study(self, study_id: int) -> dict[int, tuple[int, ...]]:
+        """Numbers of seeds at which data of a study were compared: by itself, and by studies that it continues.
+
+        These are the studies of the same owner that share a finished trial with it; of external results, whose trials
+        do not identify the networks, those of the same name.
+        """
+        keys = select(TrialRow.key).where(TrialRow.study_id == study_id)
+        shares_trial = select(TrialRow.id).where(
+            TrialRow.study_id == StudyRow.id, TrialRow.state == TrialState.FINISHED, TrialRow.key.in_(keys)
+        )
+        with self.database.read_session() as session:
+            study = session.get_one(StudyRow, study_id)
+            is_related = [StudyRow.owner == study.owner, StudyRow.kind == study.kind, shares_trial.exists()]
+            if study.kind == StudyKind.EXTERNAL:
+                is_related.append(StudyRow.name == study.name)
+            query = select(AnalysisRow.study_id, AnalysisRow.body).join(StudyRow, StudyRow.id == AnalysisRow.study_id)
+            rows = session.execute(query.where(*is_related))
+            return {other_id: _read_looks(body) for other_id, body in rows}
+
     def save(self, study_id: int, results: int, analysis: Analysis) -> None:
         """Store the analysis of a study in place of an earlier one; does nothing if the study was deleted.
 
@@ -65,6 +86,10 @@ class AnalysisRepository:
             session.merge(
                 AnalysisRow(study_id=study_id, results=results, format=ANALYSIS_FORMAT, made_at=now, body=body)
             )
+
+    def save_analysis_of_look(self, study_id: int, analysis: Analysis) -> None:
+        """Store the analysis of a look at an incomplete study, which is never current."""
+        self.save(study_id, 0, analysis)
 
     def count_trials_with_result(self, study_id: int) -> int:
         """The number of trials of the study that have a result."""
@@ -102,3 +127,12 @@ class AnalysisRepository:
         with self.database.write_session() as session:
             leased = StudyRow.id == study_id, StudyRow.state == StudyState.COMPLETE, StudyRow.runner == worker
             session.execute(update(StudyRow).where(*leased).values(runner=None, runner_until=None))
+
+
+def _read_looks(body: str) -> tuple[int, ...]:
+    """The looks of a stored analysis of any version; earlier versions have only that of their comparison."""
+    content = json.loads(body)
+    if "looks" in content:
+        return tuple(content["looks"])
+    comparison = content.get("comparison")
+    return () if comparison is None else (comparison["seeds"],)

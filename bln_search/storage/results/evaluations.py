@@ -103,7 +103,7 @@ class ResultRepository:
     def rank_rows_of_study(self, study_id: int, spec: StudySpec, *, on: Split | None = None) -> Leaderboard:
         """Every row of a study, ranked on the study's split or another."""
         return build_leaderboard_from_results(
-            self.read_results_by_leaderboard_row(study_id), on or spec.ranking.split, seeds=len(spec.seeds)
+            self.read_results_by_leaderboard_row(study_id), on or spec.ranking.split, seeds=spec.ranked_seeds
         )
 
     def list_trial_evaluations_with_outcomes(self, trial_id: int) -> list[Evaluation]:

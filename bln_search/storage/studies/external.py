@@ -66,8 +66,8 @@ class ExternalStudyRepository:
         """Add the study in the state from which a worker analyses it; return its id."""
         assert study.external is not None, "the caller made it from results"
         now = self.database.now(session)
-        row = make_study_row(study, now, owner, len(study.seeds))
-        row.state, row.results, row.started_at, row.ended_at = StudyState.COMPLETE, len(study.seeds), now, now
+        row = make_study_row(study, now, owner, len(study.all_seeds))
+        row.state, row.results, row.started_at, row.ended_at = StudyState.COMPLETE, len(study.all_seeds), now, now
         session.add(row)
         session.flush()
         trials = make_waiting_trial_rows(list_planned_trial_specs(study), row.id)

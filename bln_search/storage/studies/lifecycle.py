@@ -89,16 +89,18 @@ def state_after_release(study: StudyRow) -> StudyState:
     return StudyState.ACCEPTED if study.owner else StudyState.INTERRUPTED
 
 
-def state_after_run(study: StudyRow, unfinished: set[str], *, exhausted: bool) -> StudyState:
+def state_after_run(study: StudyRow, unfinished: set[str], *, exhausted: bool, blocked: bool = False) -> StudyState:
     """The state of a study whose run has ended.
 
     Args:
         study: The study.
         unfinished: States of its trials that have no result.
         exhausted: Whether no further point will be sampled.
+        blocked: Whether trials that wait need the results of failed ones.
     """
     if exhausted and not unfinished:
         return StudyState.COMPLETE
-    if study.request is None and exhausted and unfinished == {TrialState.FAILED}:
+    remaining = unfinished - {TrialState.WAITING} if blocked else unfinished
+    if study.request is None and exhausted and remaining == {TrialState.FAILED}:
         return StudyState.FAILED
     return state_after_release(study)

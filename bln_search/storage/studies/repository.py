@@ -134,14 +134,20 @@ class StudyRepository:
             return code
 
     def finish_run(
-        self, study_id: int, *, exhausted: bool = True, runner: str | None = None, reason: str | None = None
+        self,
+        study_id: int,
+        *,
+        exhausted: bool = True,
+        blocked: bool = False,
+        runner: str | None = None,
+        reason: str | None = None,
     ) -> StudyState:
         """End the run of a study.
 
         The first state of this list whose condition holds is the new one:
 
         - complete: every trial has a result and no further point will be sampled;
-        - failed: no pause or cancellation is requested, and only failed trials are left;
+        - failed: no pause or cancellation is requested, and only failed trials are left, with those that they block;
         - paused or cancelled: as requested;
         - accepted: the study has an owner, so it waits in the queue;
         - interrupted.
@@ -151,6 +157,7 @@ class StudyRepository:
         Args:
             study_id: The study.
             exhausted: Whether no further point will be sampled.
+            blocked: Whether trials that wait need the results of failed ones.
             runner: Process that ends the run; None for any.
             reason: Why the study cannot complete.
 
@@ -163,7 +170,7 @@ class StudyRepository:
                 return StudyState(study.state)
             states = set(session.scalars(select(TrialRow.state).where(TrialRow.study_id == study_id).distinct()))
             unfinished = states - {state.value for state in ENDED}
-            state = state_after_run(study, unfinished, exhausted=exhausted and reason is None)
+            state = state_after_run(study, unfinished, exhausted=exhausted and reason is None, blocked=blocked)
             study.runner = study.runner_until = None
             study.request = None
             study.reason = reason or (

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.enums import Split
-from bln_search.core.states import TrialState
+from bln_search.core.states import TrialState, check_state_transition
 from bln_search.specs.records import SampledTrial, TrialRecord
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.database import Database
-from bln_search.storage.events import append_event
+from bln_search.storage.events import NewEvent, append_event, append_events
 from bln_search.storage.freed_files import read_freed_times_by_file
 from bln_search.storage.row_factories import make_waiting_trial_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
@@ -81,11 +81,34 @@ class TrialRepository:
                 session, select_trials_with_checkpoints(study_id, is_open).order_by(TrialRow.position)
             )
 
-    def list_claimable_trial_ids(self, study_id: int) -> Sequence[int]:
-        """The ids of the trials of a study that wait for training or evaluation, by position."""
-        is_open = (TrialRow.study_id == study_id, TrialRow.state.in_(_OPEN))
+    def list_claimable_trial_ids(self, study_id: int, seeds: range | None = None) -> Sequence[int]:
+        """The ids of the trials of a study that wait for training or evaluation, by position. seeds: None for all."""
+        is_open = [TrialRow.study_id == study_id, TrialRow.state.in_(_OPEN)]
+        if seeds is not None:
+            is_open.append(TrialRow.seed.between(seeds.start, seeds.stop - 1))
         with self.database.read_session() as session:
             return session.scalars(select(TrialRow.id).where(*is_open).order_by(TrialRow.position)).all()
+
+    def list_states_of_seeds(self, study_id: int, seeds: range) -> set[TrialState]:
+        """The states that trials of these seeds have."""
+        query = select(TrialRow.state).where(
+            TrialRow.study_id == study_id, TrialRow.seed.between(seeds.start, seeds.stop - 1)
+        )
+        with self.database.read_session() as session:
+            return set(map(TrialState, session.scalars(query.distinct())))
+
+    def prune_waiting_trials(self, study_id: int, reason_by_arm: Mapping[str, str]) -> None:
+        """End every trial of these arms that waits for training."""
+        with self.database.write_session() as session:
+            session.get_one(StudyRow, study_id, with_for_update=True)
+            is_waiting = TrialRow.study_id == study_id, TrialRow.state == TrialState.WAITING
+            query = select(TrialRow).where(*is_waiting, TrialRow.arm.in_(reason_by_arm)).order_by(TrialRow.position)
+            trials = session.scalars(query).all()
+            for trial in trials:
+                check_state_transition(TrialState.WAITING, TrialState.PRUNED)
+                trial.state, trial.reason = TrialState.PRUNED, reason_by_arm[trial.arm]
+            events = [NewEvent("trial_pruned", {"reason": trial.reason}, trial.id) for trial in trials]
+            append_events(session, study_id, self.database.now(session), events, results=len(events))
 
     def load_trials(self, study_id: int, trial_ids: Sequence[int]) -> list[TrialRecord]:
         """Trials of a study, by position."""

@@ -4,6 +4,7 @@ from bln_search.worker.analysis.comparison import compare_best_ranked_rows
 from bln_search.worker.analysis.study_analysis import (
     AnalysisLayerSearchOptions,
     LayerSearchStatus,
+    compute_analysis_of_look,
     compute_and_store_analysis,
     get_or_compute_analysis,
 )
@@ -12,6 +13,7 @@ __all__ = [
     "AnalysisLayerSearchOptions",
     "LayerSearchStatus",
     "compare_best_ranked_rows",
+    "compute_analysis_of_look",
     "compute_and_store_analysis",
     "get_or_compute_analysis",
 ]

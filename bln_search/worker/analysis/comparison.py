@@ -15,6 +15,7 @@ from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.paired.sampled_examples import MAX_COMPARED_EXAMPLES, draw_compared_examples
 from bln_search.ranking.selection.normalization_benefit import WITHOUT_NORMALIZATION
+from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
 
 _MAX_LOSSES = 32_000_000
@@ -28,6 +29,7 @@ def compare_best_ranked_rows(
     only: Sequence[RowKey] | None = None,
     current: RowKey | None = None,
     margin: float | None = None,
+    level: float = ALPHA,
 ) -> tuple[Comparison | None, str | None]:
     """Compare the best ranked rows, and the best one without normalization, on the split by which they are ranked.
 
@@ -38,6 +40,7 @@ def compare_best_ranked_rows(
         only: Rows to compare; None for all ranked rows.
         current: Row of the current configuration of the networks; None where there is none.
         margin: Difference of mean losses up to which rows are practically equal; None for the default.
+        level: Significance level of this look at the data.
 
     Returns:
         The comparison, or the reason why there is none.
@@ -60,7 +63,13 @@ def compare_best_ranked_rows(
     if not board.has_accuracy:
         table = replace(table, has_correctness=False)
     comparison = compare_rows(
-        rows, table, board.ranked_on, margin=margin, not_compared=len(ranked) - len(rows), current=current
+        rows,
+        table,
+        board.ranked_on,
+        margin=margin,
+        level=level,
+        not_compared=len(ranked) - len(rows),
+        current=current,
     )
     return comparison, None
 

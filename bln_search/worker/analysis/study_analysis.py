@@ -32,6 +32,7 @@ from bln_search.worker.analysis.deployed_row import find_deployed_row_of_externa
 from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies_of_recommended_network
 from bln_search.worker.analysis.layer_results import compute_per_layer_results_of_study
+from bln_search.worker.analysis.looks import find_looks_and_level
 from bln_search.worker.layer_search import search_layers_of_study
 from bln_search.worker.study_code import check_code_of_study
 
@@ -109,9 +110,19 @@ def compute_and_store_analysis(
             analysis = analysis.model_copy(update={"layers_reason": layer_search.failure_reason})
     if failure.reason is not None:
         analysis = Analysis(reason=failure.reason)
+    if analysis.comparison is None:  # earlier looks stay spent
+        looks = ledger.analyses.list_looks_by_study(study_id).get(study_id, ())
+        analysis = analysis.model_copy(update={"looks": looks})
     if save and study.state is StudyState.COMPLETE:
         ledger.analyses.save(study_id, results, analysis)
     return analysis
+
+
+def compute_analysis_of_look(ledger: Ledger, study_id: int, seeds: int) -> Analysis:
+    """The analysis of a study after a planned number of seeds, without latencies; raises as the above."""
+    with capture_failure(study_id, "analysed") as failure:
+        return _analyze_without_layer_search(ledger, ledger.studies.get(study_id), None, seeds)
+    return Analysis(reason=failure.reason, looks=ledger.analyses.list_looks_by_study(study_id).get(study_id, ()))
 
 
 def _search_layers_if_requested(
@@ -135,15 +146,21 @@ def _search_layers_if_requested(
 
 
 def _analyze_without_layer_search(
-    ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment | None
+    ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment | None, seeds: int | None = None
 ) -> Analysis:
-    records = ledger.results.list_clean_evaluations(study.id)
+    """seeds: number of seeds of the look at an incomplete study; None for all results."""
+    records = [
+        record for record in ledger.results.list_clean_evaluations(study.id) if seeds is None or record.seed < seeds
+    ]
     board = build_leaderboard_from_evaluations(
-        (record.as_trial_evaluation for record in records), study.spec.ranking.split, seeds=len(study.spec.seeds)
+        (record.as_trial_evaluation for record in records),
+        study.spec.ranking.split,
+        seeds=seeds or study.spec.ranked_seeds,
     )
+    looks, level = find_looks_and_level(ledger, study, 0 if board.best_row is None else board.best_row.seeds)
     deployed = find_deployed_row_of_external_study(study.spec, [row.key for row in board.rows if row.rank is not None])
     comparison, reason = compare_best_ranked_rows(
-        ledger.results, records, board, current=deployed, margin=study.spec.ranking.practical
+        ledger.results, records, board, current=deployed, margin=study.spec.ranking.practical, level=level
     )
     layers = compute_per_layer_results_of_study(ledger, study.id)
     stored = ledger.analyses.find_current_analysis(study.id) if environment is None else None
@@ -188,6 +205,8 @@ def _analyze_without_layer_search(
         threads=latency_source.threads,
         layers=layers,
         layers_reason=earlier.layers_reason,
+        looks=looks,
+        is_provisional=study.state is not StudyState.COMPLETE,
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from bln_search.core.corruption import DEFAULT_SEVERITY
 from bln_search.core.errors import SpecError
+from bln_search.specs.sections.seeds import PLANNED_LOOKS
 from bln_search.specs.yaml_document import parse_yaml_nodes_and_values
 from service.pages.editor.yaml_text import find_value_at_path, set_value_in_yaml
 
@@ -20,7 +21,7 @@ class FormField:
         name: Name in the HTML form.
         label: Label for the user.
         path: Keys of the value in the study.
-        kind: Kind of the input element: text, number, list, conditions, choice, choices or methods.
+        kind: Kind of the input element: text, number, list, seeds, conditions, choice, choices or methods.
         help: Hint for the user.
         is_optional: Whether an empty list removes the entry from the study.
     """
@@ -65,7 +66,9 @@ FIELDS = (
         "corruptions with a severity from 1 to 5, as in fog-3, contrast-5",
         is_optional=True,
     ),
-    FormField("seeds", "Seeds", ("seeds",), "list", "with three or more, differences can be tested"),
+    FormField(
+        "seeds", "Seeds", ("seeds",), "seeds", "three or more to test differences; or “until decided, at most 20”"
+    ),
     FormField("epochs", "Epochs", ("training", "epochs"), "number"),
     FormField("batch_size", "Mini-batch size", ("training", "batch_size"), "number"),
     FormField("learning_rate", "Learning rate", ("training", "learning_rate"), "number"),
@@ -107,7 +110,9 @@ def _yaml_to_form_value(field: FormField, value: Any) -> str | list[str]:
         return [_to_short_text(arm["method"]) for arm in arms if isinstance(arm, dict) and "method" in arm]
     if field.kind == "choices":
         return [_to_short_text(item) for item in value] if isinstance(value, list) else []
-    if field.kind in ("list", "conditions"):
+    if field.kind == "seeds" and isinstance(value, dict):
+        return _to_short_text(f"until {value.get('until')}, at most {value.get('at_most', PLANNED_LOOKS[-1])}")
+    if field.kind in ("list", "seeds", "conditions"):
         return ", ".join(_condition_text(item) for item in value) if isinstance(value, list) else ""
     return "" if value is None else _to_short_text(value)
 
@@ -137,8 +142,11 @@ def _form_to_yaml_value(field: FormField, value: str | list[str] | None, present
         selected = [value] if isinstance(value, str) else list(value or ())
         return _update_arms(selected, present) if field.kind == "methods" else selected
     text = "" if value is None else " ".join(value) if isinstance(value, list) else value.strip()
-    if field.kind in ("list", "conditions"):
+    if field.kind in ("list", "seeds", "conditions"):
         items = text.replace(",", " ").split()
+        if field.kind == "seeds" and items[:1] == ["until"]:
+            most = _parse_number_or_text(items[-1])
+            return {"until": "decided"} | ({"at_most": most} if isinstance(most, int) else {})
         if field.is_optional and not items:
             return None
         return (

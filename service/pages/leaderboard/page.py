@@ -189,7 +189,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         per_layer=cached is not None and bool(cached.layers),
         board=leaderboard,
         has_accuracy=leaderboard.has_accuracy,
-        seeds=len(board.spec.seeds),
+        seeds=len(board.spec.all_seeds),
         verdicts=None if comparison is None else row_verdicts_text(comparison),
         pinned=pinned,
         rows=lines,

@@ -13,6 +13,7 @@ from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
 from bln_search.ranking.analysis import Analysis
 from bln_search.storage.engine import write_session
 from bln_search.storage.leases import LEASE
+from bln_search.storage.tables import AnalysisRow
 from tests.support.probes import probe, store_probes
 from tests.support.service_world import finish_trial, make_evaluations, study
 
@@ -212,3 +213,31 @@ def test_trial_with_earlier_probes_can_be_finished(ledger):
     ledger.probes.replace_probes(trial.id, "0" * 64, {ProbeKind.SIZE}, [probe()])
     ledger.attempts.finish_trial(token, make_evaluations(0), [probe()])
     assert [trial_probe.probe for trial_probe in ledger.probes.list_probes(study_id)] == [probe()]
+
+
+def test_looks_are_those_of_studies_that_share_a_finished_trial(ledger):
+    study_id, other_owner = complete(ledger), complete(ledger, owner="ben")
+    continued = ledger.queue.submit_study(study("continued", seeds=(1, 2, 3)), "ada").study_id
+    unrelated = ledger.queue.submit_study(study("unrelated", seeds=(4, 5)), "ada").study_id
+    assert ledger.analyses.list_looks_by_study(continued) == {}
+    for analysed in (study_id, other_owner):
+        ledger.analyses.save(analysed, 2, Analysis(looks=(2,)))
+    assert ledger.analyses.list_looks_by_study(continued) == {study_id: (2,)}
+    assert ledger.analyses.list_looks_by_study(study_id) == {study_id: (2,)}
+    assert ledger.analyses.list_looks_by_study(unrelated) == {}
+
+
+@pytest.mark.parametrize(("body", "looks"), [('{"comparison": {"seeds": 2}}', (2,)), ('{"reason": "none"}', ())])
+def test_analysis_of_an_earlier_version_is_one_look(ledger, body, looks):
+    study_id = complete(ledger)
+    ledger.analyses.save(study_id, 2, Analysis())
+    with write_session(ledger.database.engine) as session:
+        session.get_one(AnalysisRow, study_id).body = body
+    assert ledger.analyses.list_looks_by_study(study_id) == {study_id: looks}
+
+
+def test_analysis_of_a_look_is_never_current(ledger):
+    study_id = complete(ledger)
+    ledger.analyses.save_analysis_of_look(study_id, Analysis(looks=(3,)))
+    assert ledger.analyses.find_current_analysis(study_id) is None
+    assert ledger.analyses.list_looks_by_study(study_id) == {study_id: (3,)}

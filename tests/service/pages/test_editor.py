@@ -52,6 +52,9 @@ def test_form_field_changes_only_its_value_in_the_text(client):
     assert methods["plan"]["trials"] == 2
     seeds = check(client, text=methods["text"], field="seeds", value="0, 1 2").json()
     assert seeds["plan"]["trials"] == 6
+    decided = check(client, text=TEXT, field="seeds", value="until decided, at most 10").json()
+    assert decided["plan"]["study"]["seeds"] == {"until": "decided", "at_most": 10}
+    assert decided["fields"]["seeds"] == "until decided, at most 10"
     rate = check(client, text=TEXT, field="learning_rate", value="1e-3").json()
     assert rate["plan"]["study"]["training"]["learning_rate"] == 0.001
     default_rate = check(client, text=rate["text"], field="learning_rate", value="").json()

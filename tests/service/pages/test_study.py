@@ -11,6 +11,7 @@ from bln_search.core.code_identity import CodeIdentity, CodeVersion
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
 from bln_search.core.version import VERSION
+from bln_search.specs.sections.seeds import SeedsUntilDecided
 from bln_search.storage.engine import write_session
 from bln_search.storage.events import EventRepository
 from bln_search.storage.tables import AttemptRow
@@ -64,6 +65,23 @@ def test_event_during_rendering_comes_from_the_stream(world, root, monkeypatch):
     event_numbers = [int(value) for value in re.findall(r'<li value="(\d+)"', text)]
     assert event_numbers
     assert max(event_numbers) == int(re.search(r'data-last="(\d+)"', text)[1])
+
+
+def test_page_says_which_arms_are_open_and_why_others_are_out(world, root):
+    growing = study("growing").model_copy(update={"seeds": SeedsUntilDecided(until="decided", at_most=5)})
+    number = world.ledger.queue.submit_study(growing, "ada").study_id
+    assert "First look at 3 seeds." in root.get(f"/studies/{number}").text
+    world.ledger.studies.lease_and_start(number, lambda _: True, RUNNER)
+    for trial in world.ledger.trials.list_claimable_trials(number)[:3]:
+        finish_trial(world.ledger, trial)
+    text = "1 of 1 arms still open after 3 seeds; next look at 5 seeds."
+    assert text in root.get(f"/studies/{number}/parts/cells").text
+    world.ledger.trials.prune_waiting_trials(number, {"bln": "not needed: decided after 3 seeds"})
+    world.ledger.studies.finish_run(number, runner=RUNNER)
+    cells = root.get(f"/studies/{number}/parts/cells").text
+    assert "Ended after 3 of at most 5 seeds." in cells
+    assert "not needed: decided after 3 seeds" in cells
+    assert root.get(f"/api/v1/studies/{number}/leaderboard").json()["rows"][0]["rank"] == 1
 
 
 def test_leading_rows_without_a_value_are_a_sentence(world, root):

@@ -46,6 +46,7 @@ from bln_search.reports.export import (
 )
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
+from bln_search.reports.sentences.seed_looks import seed_looks_sentence
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
 from bln_search.reports.terminal.result import RenderableResultSummary
 from bln_search.specs.records import StudyRecord
@@ -120,7 +121,8 @@ def print_or_write_leaderboard(
         rows = Leaderboard(board.ranked_on, board.rows[:limit])
         write_to_file_or_stdout(_FORMATTERS[leaderboard_format](rows, study, analysis), to)
         return
-    result = _PrintedLeaderboard(board, study, analysis, limit=limit, arm=arm, details=details)
+    looks = seed_looks_sentence(study.spec, source.list_trials(study.id)) if study.spec.planned_looks else ""
+    result = _PrintedLeaderboard(board, study, analysis, looks, limit=limit, arm=arm, details=details)
     if to is not None:
         text = io.StringIO()
         _print_leaderboard_table(Console(file=text, width=_FILE_WIDTH), result)
@@ -157,6 +159,7 @@ class _PrintedLeaderboard:
         board: The leaderboard.
         study: The study.
         analysis: None where rows are not compared, or on another split.
+        looks: Which arms are still open, if the study adds seeds until it is decided; otherwise empty.
         limit: Largest number of rows.
         arm: Arm whose rows are printed; None for all.
         details: Print all columns and the statistics behind the recommendation.
@@ -165,6 +168,7 @@ class _PrintedLeaderboard:
     board: Leaderboard
     study: StudyRecord
     analysis: Analysis | None
+    looks: str
     limit: int | None
     arm: str | None
     details: bool
@@ -184,7 +188,8 @@ def _print_leaderboard_table(console: Console, result: _PrintedLeaderboard) -> N
             score=result.study.spec.loss_description.text,
         )
     )
-    for line in (*unranked_reason_lines(result.board), *result.study.code_changes):
+    looks = [result.looks] if result.looks else []
+    for line in (*unranked_reason_lines(result.board), *looks, *result.study.code_changes):
         print_line(line, console)
     if result.arm is not None:  # the analysis is about all rows
         line = f"Only rows of {result.arm}; ranks and groups are those among all rows."

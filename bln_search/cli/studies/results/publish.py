@@ -68,7 +68,7 @@ def read_study_report_context(source: LedgerSource, study: StudyRecord) -> Study
     ledger = source.ledger
     trials = source.list_trials(study.id)
     evaluations = ledger.results.list_evaluations_for_ranking(study.id)
-    board = build_leaderboard_from_evaluations(evaluations, study.spec.ranking.split, seeds=len(study.spec.seeds))
+    board = build_leaderboard_from_evaluations(evaluations, study.spec.ranking.split, seeds=study.spec.ranked_seeds)
     best_points = {row.arm: row.point for row in reversed(board.rows)}
     listed_study = ledger.listing.find_study_item(study.id)
     curves = ledger.listing.list_charted_learning_curves(study.id, _MAX_CURVES)
