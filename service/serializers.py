@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.method import Method, StatisticSource
 from bln_search.core.states import StudyState, TrialState
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.events import EventRecord
 from bln_search.storage.listing.studies import StudyListItem, StudyListItemWithSpec

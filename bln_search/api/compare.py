@@ -59,7 +59,9 @@ def compare(
     losses = scores.scores if lower_is_better else -scores.scores
     losses = losses[np.argsort(losses.mean(axis=(1, 2)))]  # random draws do not depend on the order of the seeds
     outcomes = OutcomeTable(losses, np.zeros(losses.shape, np.bool_), has_correctness=False)
-    compared = compare_with_best(outcomes, margin=practical)
+    compared = compare_with_best(
+        outcomes, margin=practical, preferred=None if current is None else [name == current for name in scores.names]
+    )
     names = [scores.names[row] for row in compared.order]
     rows = _compared_scores(names, compared, lower_is_better=lower_is_better)
     differences, variances = compared.differences.mean, compared.differences.variance

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from bln_search.core.enums import ProbeKind
 from bln_search.core.records import ProbeResult, RowKey
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
 
 

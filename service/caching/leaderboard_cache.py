@@ -20,7 +20,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed, extract_losses_from_results_by_row
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, build_leaderboard_from_results
 from bln_search.ranking.leaderboard_update import make_updated_leaderboard
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.specs.cached_point_parser import CachedPointParser
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger

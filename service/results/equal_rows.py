@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.leaderboard_columns import BatchSizes
 
 _RELATIVE_TOLERANCE = 1e-4

@@ -19,7 +19,7 @@ from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.paired.condition_selection import RowSelectedOverConditions, select_row_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.sentences.leaderboard import format_sentence
 
 

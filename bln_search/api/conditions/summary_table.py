@@ -16,7 +16,7 @@ from bln_search.ranking.selection.condition_criteria import (
     compute_criterion_values,
     regret_by_row_and_condition,
 )
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.leaderboard_columns import METRICS, SPLITS, find_metric_value
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable

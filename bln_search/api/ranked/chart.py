@@ -12,7 +12,7 @@ from bln_search.api.ranked.figures import make_plotly_figure
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.charts.ranked_rows import RowLoss, row_losses_chart
 
 

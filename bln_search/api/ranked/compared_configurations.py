@@ -129,6 +129,7 @@ class ComparedRankedRows(RankedRows):
             level=level_of_look(0) if self.staged_reading is None else self.staged_reading.level,
             not_compared=len(ranked) - len(compared_keys),
             current=None if self.as_is is None else self.as_is.row.key,
+            per_slot=self.per_slot,
         )
 
     def _keys_to_compare(self, ranked: list[RowKey]) -> list[RowKey]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import EvaluationKey, ExampleOutcomes, RowKey
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-5
 """Differences of losses up to which they are equal but for rounding: mini-batches change the order of summation."""

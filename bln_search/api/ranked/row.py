@@ -14,7 +14,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.norms.statistics import LayerPopulation
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.selection.recommendation import is_deterministic_configuration
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 
 LayerPopulationsByName = Mapping[str, LayerPopulation]
 

@@ -22,6 +22,7 @@ from bln_search.ranking.paired.noise_draws import (
 )
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.selection.expected_loss import default_margin
+from bln_search.ranking.selection.row_cost import cost_of_row
 from bln_search.ranking.statistics.intervals import ALPHA
 
 
@@ -55,7 +56,13 @@ class TableComparison:
 
 
 def compare_with_best(
-    table: OutcomeTable, *, margin: float | None = None, level: float = ALPHA, random: int = 0, over_seeds: bool = True
+    table: OutcomeTable,
+    *,
+    margin: float | None = None,
+    level: float = ALPHA,
+    random: int = 0,
+    over_seeds: bool = True,
+    preferred: Sequence[bool] | None = None,
 ) -> TableComparison:
     """Compare the rows of a table with the row of lowest mean loss.
 
@@ -65,6 +72,7 @@ def compare_with_best(
         level: Significance level of this look at the data.
         random: Seed of all random draws.
         over_seeds: Whether seeds vary; otherwise outcomes are averaged over them, and only examples vary.
+        preferred: Whether each row is preferred, whatever its loss is; None where no row is.
     """
     means = table.losses.mean(axis=(0, 2), dtype=np.float64)
     order = [int(row) for row in np.argsort(means, kind="stable")]
@@ -74,7 +82,8 @@ def compare_with_best(
     if margin is None:
         margin = default_margin(float(means[0]), has_correctness=table.has_correctness)
     distinct = find_distinct_rows(table.losses)
-    losses = differences_to_best(table, "loss", 0, margin, distinct)
+    chosen = None if preferred is None else [preferred[row] for row in order]
+    losses = differences_to_best(table, "loss", 0, margin, distinct, chosen)
     noise = draw_noise(table, 0, random=random)
     moderated = noise.with_moderated_variances(losses)
     is_settled = bool((losses.opposite_margin < level).all())
@@ -102,6 +111,7 @@ def compare_rows(
     not_compared: int = 0,
     random: int = 0,
     current: RowKey | None = None,
+    per_slot: bool = False,
 ) -> Comparison:
     """Compare the rows of `table` with the row of lowest mean loss, and order them by mean loss.
 
@@ -117,11 +127,21 @@ def compare_rows(
         not_compared: Number of ranked rows that are not in the table, for the record.
         random: Seed of all random draws.
         current: Row of the current configuration of these networks.
+        per_slot: Whether the population has a value for each position in the mini-batch.
     """
     seeds = table.num_seeds
     question = Question.NEW_TRAININGS if seeds > 1 and current not in keys else Question.THESE_NETWORKS
     over_seeds = question is Question.NEW_TRAININGS
-    compared = compare_with_best(table, margin=margin, level=level, random=random, over_seeds=over_seeds)
+    costs = [cost_of_row(key.configuration, per_slot=per_slot) for key in keys]
+    is_preferred = [key == current for key in keys] if current in keys else [cost == min(costs) for cost in costs]
+    compared = compare_with_best(
+        table,
+        margin=margin,
+        level=level,
+        random=random,
+        over_seeds=over_seeds,
+        preferred=is_preferred,
+    )
     keys = [keys[row] for row in compared.order]
     table, losses = compared.table, compared.differences
     accuracies = differences_to_best(table, "accuracy", 0) if table.has_correctness else None

@@ -11,9 +11,10 @@ most the largest uncorrected one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bln_search.ranking.comparison import RowVerdict
 from bln_search.ranking.paired.crossed_anova import (
@@ -24,14 +25,18 @@ from bln_search.ranking.paired.crossed_anova import (
 from bln_search.ranking.paired.distinct_rows import DistinctRows, find_distinct_rows
 from bln_search.ranking.paired.seed_variances import Pairs
 from bln_search.ranking.paired.table import Floats, OutcomeTable
-from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm
 
 _MAX_ROWS_OF_ALL_PAIRS = 48
 _SAMPLED_PAIRS_PER_ROW = 2
 
 
 def differences_to_best(
-    table: OutcomeTable, metric: str, best: int, margin: float = 0.0, rows: DistinctRows | None = None
+    table: OutcomeTable,
+    metric: str,
+    best: int,
+    margin: float = 0.0,
+    rows: DistinctRows | None = None,
+    preferred: Sequence[bool] | None = None,
 ) -> ContrastEstimates:
     """Mean of each row minus that of row `best`, (K,); see `compare_rows_with_best`."""
     values = table.metric_values(metric)
@@ -40,22 +45,29 @@ def differences_to_best(
         best,
         lambda pairs: contrast_variances_of_pairs(values, metric, pairs),
         margin,
+        preferred,
     )
 
 
 def compare_rows_with_best(
-    rows: DistinctRows, best: int, contrasts_of_pairs: Callable[[Pairs], ContrastVariances], margin: float = 0.0
+    rows: DistinctRows,
+    best: int,
+    contrasts_of_pairs: Callable[[Pairs], ContrastVariances],
+    margin: float = 0.0,
+    preferred: Sequence[bool] | None = None,
 ) -> ContrastEstimates:
     """Mean of each row minus that of row `best`, (K,).
 
     `adjusted` controls the family-wise error over all pairs of rows, and `beyond_margin` is corrected over the rows by
-    Holm's method. Rows equal to the best one have differences of exactly 0.
+    Holm's method with weights: rows that are preferred before their losses are known share half of the error rate.
+    Rows equal to the best one have differences of exactly 0.
 
     Args:
         rows: The distinct rows.
         best: Index of the best row.
         contrasts_of_pairs: Returns the differences first − second of pairs of rows.
         margin: Difference up to which rows are practically equal.
+        preferred: Whether each row is preferred, whatever its loss is, (K,); None where no row is.
     """
     of_best, num_rows = int(rows.of_row[best]), len(rows.kept)
     others = np.delete(np.arange(num_rows), of_best)
@@ -68,7 +80,7 @@ def compare_rows_with_best(
     tested = contrasts.test(pairs, num_rows, margin, sampled_from=len(others) if is_sample else 0)
     tested = tested.take(np.arange(len(others)))
     adjusted = np.minimum(tested.adjusted, tested.p.max())
-    beyond = np.asarray(adjust_p_values_by_holm(tested.beyond_margin.tolist()))
+    beyond = _adjust_by_weighted_holm(tested.beyond_margin, _share_of_each_row(rows, others, preferred))
     is_equal = rows.of_row == of_best
 
     def of_rows(column: Floats, of_equal: float) -> Floats:
@@ -85,6 +97,27 @@ def compare_rows_with_best(
         of_rows(beyond, 0.0),
         of_rows(tested.opposite_margin, 0.0),
     )
+
+
+def _share_of_each_row(rows: DistinctRows, others: NDArray[np.intp], preferred: Sequence[bool] | None) -> Floats:
+    """Share of the error rate of each distinct row other than the best one."""
+    is_preferred = np.zeros(len(rows.kept), np.bool_)
+    if preferred is not None:
+        is_preferred[rows.of_row[np.flatnonzero(preferred)]] = True
+    chosen = is_preferred[others]
+    if chosen.all() or not chosen.any():
+        return np.full(len(others), 1 / len(others))
+    shares: Floats = np.where(chosen, 0.5 / chosen.sum(), 0.5 / (~chosen).sum())
+    return shares
+
+
+def _adjust_by_weighted_holm(p: Floats, shares: Floats) -> Floats:
+    """p values adjusted to control the family-wise error rate, each with its share of it (Holm 1979)."""
+    order = np.argsort(p / shares)
+    left = np.cumsum(shares[order][::-1])[::-1]  # of the hypotheses that are not rejected before
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, np.maximum.accumulate(p[order] / shares[order] * left))
+    return adjusted
 
 
 def row_verdicts(differences: ContrastEstimates, best: int, level: float) -> list[RowVerdict]:

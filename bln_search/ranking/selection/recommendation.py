@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.method import FEATURE_STATISTICS
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference, Question, RowVerdict, Verdict
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.batch_sizes import list_batch_sizes_near_best
 from bln_search.ranking.selection.expected_loss import expected_difference
+from bln_search.ranking.selection.row_cost import cost_of_row, is_deterministic_configuration
 
 
 class DeterministicAlternative(StoredAnalysisModel):
@@ -228,14 +228,6 @@ def _is_equal_to_best(row: ComparedRow) -> bool:
     return row.variance == 0 and row.above_best.mean == 0
 
 
-def is_deterministic_configuration(configuration: InferenceConfiguration, *, per_slot: bool) -> bool:
-    """Whether outputs depend neither on other examples nor on the position in the mini-batch."""
-    reads_position = per_slot and any(
-        configuration.source_of(statistic).reads_population for statistic in FEATURE_STATISTICS
-    )
-    return configuration.is_deterministic and not reads_position
-
-
 def _is_deterministic_row(row: ComparedRow, *, per_slot: bool) -> bool:
     return is_deterministic_configuration(InferenceConfiguration(row.configuration), per_slot=per_slot)
 
@@ -257,7 +249,6 @@ def _find_deterministic_alternative(comparison: Comparison, *, per_slot: bool) -
 def _preference_sort_key(
     comparison: Comparison, row: ComparedRow, *, per_slot: bool
 ) -> tuple[bool, bool, int, float, str]:
-    depends = not _is_deterministic_row(row, per_slot=per_slot)
+    depends, computed = cost_of_row(InferenceConfiguration(row.configuration), per_slot=per_slot)
     is_open = _judge_choice(comparison, row) is Verdict.CANNOT_TELL
-    computed = InferenceConfiguration(row.configuration).num_statistics_from_mini_batch
     return depends, is_open, computed, row.loss, row.configuration

@@ -30,6 +30,8 @@ def compare_best_ranked_rows(
     current: RowKey | None = None,
     margin: float | None = None,
     level: float = ALPHA,
+    *,
+    per_slot: bool = False,
 ) -> tuple[Comparison | None, str | None]:
     """Compare the best ranked rows, and the best one without normalization, on the split by which they are ranked.
 
@@ -41,6 +43,7 @@ def compare_best_ranked_rows(
         current: Row of the current configuration of the networks; None where there is none.
         margin: Difference of mean losses up to which rows are practically equal; None for the default.
         level: Significance level of this look at the data.
+        per_slot: Whether the population has a value for each position in the mini-batch.
 
     Returns:
         The comparison, or the reason why there is none.
@@ -70,6 +73,7 @@ def compare_best_ranked_rows(
         level=level,
         not_compared=len(ranked) - len(rows),
         current=current,
+        per_slot=per_slot,
     )
     return comparison, None
 

@@ -160,7 +160,13 @@ def _analyze_without_layer_search(
     looks, level = find_looks_and_level(ledger, study, 0 if board.best_row is None else board.best_row.seeds)
     deployed = find_deployed_row_of_external_study(study.spec, [row.key for row in board.rows if row.rank is not None])
     comparison, reason = compare_best_ranked_rows(
-        ledger.results, records, board, current=deployed, margin=study.spec.ranking.practical, level=level
+        ledger.results,
+        records,
+        board,
+        current=deployed,
+        margin=study.spec.ranking.practical,
+        level=level,
+        per_slot=study.spec.has_populations_per_slot,
     )
     layers = compute_per_layer_results_of_study(ledger, study.id)
     stored = ledger.analyses.find_current_analysis(study.id) if environment is None else None
