@@ -48,13 +48,14 @@ def main() -> None:
     ]
     print("error over examples", max(case["now"] for case in over_examples), flush=True)
     at_margin = [
-        measure_error_at_margin(kind, count, seeds, error, tables)
+        measure_error_at_margin(kind, count, seeds, error, example_tables)
         for kind in KINDS[:4]
         for count in (2, 16)
         for seeds in SEEDS
         for error in ERRORS_IN_MARGINS
     ]
-    print("error at the margin", max(case["now"] for case in at_margin), flush=True)
+    for case in at_margin:
+        print("error at the margin", case, flush=True)
     looks = [measure_error_over_looks(kind, count, tables) for kind in KINDS[:4] for count in rows[:4]]
     print("error over looks", max(case["planned"] for case in looks), flush=True)
     powers = [measure_power(kind, seeds, tables) for kind in KINDS_OF_POWER for seeds in SEEDS]
@@ -69,7 +70,7 @@ def main() -> None:
         "answers",
         {
             "false_better_max": max(case["now"] for case in (*errors, *over_examples)),
-            "false_equal_max": max(case["now"] for case in at_margin),
+            "false_equal_max": max(max(case["now"], case["recommendation"]) for case in at_margin),
             "looks_max": max(max(case["planned"], case["not planned"]) for case in looks),
             "power_three_seeds": {case["variances"]: case["now"] for case in powers if case["seeds"] == SEEDS[0]},
             "regret_excess_max": max(

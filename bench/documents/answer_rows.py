@@ -28,7 +28,7 @@ def _error_texts(result: dict[str, Any]) -> list[tuple[str, str]]:
         (
             "Tables with a false *practically equal*, one row better by the margin, median and largest of "
             f"{len(margin)} cases",
-            _median_and_largest(margin),
+            _median_and_largest([{"now": max(case["now"], case["recommendation"])} for case in margin]),
         ),
         (
             "Tables of equal rows with a row called worse at any of four looks (3, 5, 10, 20 seeds), largest of "

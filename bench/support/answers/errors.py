@@ -16,15 +16,23 @@ from bench.support.answers.tables import (
     draw_seed_means,
     scales_of_rows,
 )
-from bln_search.ranking.comparison import RowVerdict
+from bln_search.core.configuration import all_configurations
+from bln_search.core.enums import Split
+from bln_search.core.method import Method
+from bln_search.core.records import RowKey
+from bln_search.ranking.comparison import RowVerdict, Verdict
 from bln_search.ranking.looks import level_of_look
-from bln_search.ranking.paired.differences_to_best import differences_to_best, row_verdicts
+from bln_search.ranking.paired import compare_rows
+from bln_search.ranking.paired.differences_to_best import differences_to_best
 from bln_search.ranking.paired.table import OutcomeTable
+from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.specs.sections.seeds import PLANNED_LOOKS
 
 EFFECT = 5.0
 """Standard deviations of the difference of the two rows under one seed."""
+
+CONFIGURATIONS = [RowKey("bln", "", configuration, None, 8) for configuration in all_configurations(Method.BLN)]
 
 
 def _smallest_adjusted(means: Floats) -> float:
@@ -65,22 +73,38 @@ def measure_error_over_examples(rows: int, seeds: int, examples: int, tables: in
 def measure_error_at_margin(kind: str, rows: int, seeds: int, error: float, tables: int) -> dict[str, Any]:
     """Share of tables with a false `practically equal`, where one row is better than all others by the margin.
 
-    False is such a verdict on a row while the true best one is the best one observed, and that no row is better than an
-    observed best row which is not the true one. error: standard error of a difference of rows of scale 1, in margins.
+    Rows: one of them is called practically equal to the true best one. Recommendation: another row than the true best
+    one is recommended, and called practically equal.
+
+    Args:
+        kind: How much rows vary between seeds.
+        rows: Number of rows, of which the most preferred one is not the best.
+        seeds: Number of seeds.
+        error: Standard error of a difference of rows of scale 1, in margins.
+        tables: Number of tables.
     """
     rng = np.random.default_rng([KINDS.index(kind), rows, seeds, round(100 * error)])
     unit = error * math.sqrt(seeds / 2)
-    false = 0
+    false_rows = false_recommendations = 0
     for _ in range(tables):
-        scales = scales_of_rows(kind, rows, rng)
-        means = unit * draw_seed_means(rng, seeds, scales) + (np.arange(rows) > 0)
-        best = int(means.mean(axis=0).argmin())
-        differences = compare_with_row(means, best, 1.0)
-        if best == 0:
-            false += RowVerdict.PRACTICALLY_EQUAL in row_verdicts(differences, best, ALPHA)
-        else:
-            false += bool((differences.opposite_margin < ALPHA).all())
-    return {"variances": kind, "rows": rows, "seeds": seeds, "error": error, "now": false / tables}
+        best = int(rng.integers(1, rows))
+        means = unit * draw_seed_means(rng, seeds, scales_of_rows(kind, rows, rng)) + (np.arange(rows) != best)
+        values = np.repeat(means[:, :, None], 2, axis=2).astype(np.float32)
+        table = OutcomeTable(values, np.zeros(values.shape, bool))
+        comparison = compare_rows(CONFIGURATIONS[:rows], table, Split.VALIDATION, margin=1.0)
+        recommendation = recommend_row(comparison, {})
+        if comparison.rows[0].key == CONFIGURATIONS[best]:
+            false_rows += any(row.verdict is RowVerdict.PRACTICALLY_EQUAL for row in comparison.rows)
+        is_wrong = recommendation.key != CONFIGURATIONS[best]
+        false_recommendations += is_wrong and recommendation.verdict is not Verdict.CANNOT_TELL
+    return {
+        "variances": kind,
+        "rows": rows,
+        "seeds": seeds,
+        "error": error,
+        "now": false_rows / tables,
+        "recommendation": false_recommendations / tables,
+    }
 
 
 def measure_error_over_looks(kind: str, rows: int, tables: int) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from bln_search.ranking.paired.crossed_anova import (
 from bln_search.ranking.paired.distinct_rows import DistinctRows, find_distinct_rows
 from bln_search.ranking.paired.seed_variances import Pairs
 from bln_search.ranking.paired.table import Floats, OutcomeTable
+from bln_search.ranking.statistics.intervals import ALPHA
 
 _MAX_ROWS_OF_ALL_PAIRS = 48
 _SAMPLED_PAIRS_PER_ROW = 2
@@ -60,7 +61,8 @@ def compare_rows_with_best(
 
     `adjusted` controls the family-wise error over all pairs of rows, and `beyond_margin` is corrected over the rows by
     Holm's method with weights: rows that are preferred before their losses are known share half of the error rate.
-    Rows equal to the best one have differences of exactly 0.
+    `opposite_margin` is multiplied by the number of other rows that are not significantly worse (Bonferroni): any of
+    them may have been observed as the best one instead. Rows equal to the best one have differences of exactly 0.
 
     Args:
         rows: The distinct rows.
@@ -95,7 +97,7 @@ def compare_rows_with_best(
         of_rows(tested.variance, 0.0),
         of_rows(tested.of_seeds, 0.0),
         of_rows(beyond, 0.0),
-        of_rows(tested.opposite_margin, 0.0),
+        of_rows(np.minimum(1.0, max(1, int((adjusted >= ALPHA).sum())) * tested.opposite_margin), 0.0),
     )
 
 

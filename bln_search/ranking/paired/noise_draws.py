@@ -33,6 +33,7 @@ from scipy import special
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER, RequiredData
 from bln_search.ranking.paired.crossed_anova import ContrastEstimates
 from bln_search.ranking.paired.table import Floats, OutcomeTable
+from bln_search.ranking.statistics.intervals import ALPHA
 
 DRAWS = 2_000
 _DRAWS_OF_REQUIRED_DATA = 400
@@ -135,14 +136,15 @@ def _smallest_count(is_enough: Callable[[int], bool], low: int, high: int) -> in
 
 
 def _decided_share(means: Floats, noise: Floats, margin: float) -> float:
-    """Share of draws (B, K) in which no row is better than the lowest by more than the margin (95 %)."""
+    """Share of draws (B, K) in which no row is better than the lowest by more than the margin (5 %, Bonferroni)."""
     drawn = means + noise
     best = drawn.argmin(axis=1)
     covariance = np.atleast_2d(np.cov(noise, rowvar=False))
     of_row = covariance.diagonal()
     variances = np.maximum(of_row + of_row[best][:, None] - 2 * covariance[best], 0.0)
     gaps = drawn - drawn[np.arange(len(drawn)), best][:, None] + margin
-    is_clear = gaps >= special.ndtri(0.95) * np.sqrt(variances)
+    level = ALPHA / max(1, drawn.shape[1] - 1)
+    is_clear = gaps >= special.ndtri(1 - level) * np.sqrt(variances)
     is_clear[np.arange(len(drawn)), best] = True
     return float(is_clear.all(axis=1).mean())
 

@@ -151,7 +151,7 @@ def test_required_data_would_decide():
     assert required.seeds > 3
     row = comparison.rows[1]
     error = np.sqrt(row.variance * 3 / required.seeds)
-    share = stats.norm.cdf((row.above_best.mean + comparison.margin) / error - stats.norm.ppf(0.95))
+    share = stats.norm.cdf((row.above_best.mean + comparison.margin) / error - stats.norm.ppf(0.95))  # of two rows
     assert share > 0.7
     assert not required.limited_by_examples
 
