@@ -73,10 +73,9 @@ def compare(
         rows=rows,
         recommended=rows[chosen],
         verdict=judge_choice(
-            rows[chosen].verdict,
             [row.verdict for row, is_best in zip(rows, are_best, strict=True) if not is_best],
             is_best=are_best[chosen],
-            is_best_settled=compared.is_best_settled,
+            is_settled=compared.is_settled[chosen],
         ),
         lower_is_better=lower_is_better,
         practical=compared.margin,

@@ -132,6 +132,7 @@ def _network_table_from_json(
         if content.get("target_order") is None  # missing in files of earlier versions
         else store.get_by_name(content["target_order"]).numpy().view(np.uint64),
         examples_by_loader=content.get("examples_by_loader", {}),
+        margin=content.get("margin"),
         staged_reading=None if staged is None else StagedReading(**staged),
     )
 

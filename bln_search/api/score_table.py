@@ -106,7 +106,7 @@ def _read_array(array: Any, names: Iterable[str] | None) -> ScoreTable:
         raise DataError(
             f"{len(listed)} names for an array of shape {scores.shape}: its second axis is that of the rows"
         )
-    return ScoreTable(listed, range(len(scores)), scores.reshape(*scores.shape[:2], -1))
+    return ScoreTable(listed, range(len(scores)), scores if scores.ndim == 3 else scores[..., None])
 
 
 def _read_mapping(table: Mapping[Any, Any]) -> ScoreTable:
@@ -127,8 +127,11 @@ def _read_mapping(table: Mapping[Any, Any]) -> ScoreTable:
             )
     if not rows:
         raise DataError("the table has no rows: at least two are needed to compare")
-    scores = np.stack(list(rows.values()), axis=1)
-    return ScoreTable([str(name) for name in rows], range(len(scores)), scores.reshape(*scores.shape[:2], -1))
+    stacked = np.stack(list(rows.values()), axis=1)
+    scores = stacked if stacked.ndim == 3 else stacked[..., None]
+    return ScoreTable(
+        [str(name) for name in rows], range(len(scores)), scores if scores.ndim == 3 else scores[..., None]
+    )
 
 
 def _read_frame(frame: Any) -> ScoreTable:

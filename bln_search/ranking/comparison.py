@@ -114,6 +114,7 @@ class ComparedRow(StoredAnalysisModel):
         accuracy_above_best: The same of accuracies, fraction; None for a score without correctness.
         variance: Variance of the mean of `above_best`, squared nats.
         first_share: Probability that the row has the lowest mean loss, from draws with the fitted variances.
+        is_settled: Whether no row is better than this one by more than the margin (95 %, corrected).
     """
 
     arm: str
@@ -128,6 +129,7 @@ class ComparedRow(StoredAnalysisModel):
     accuracy_above_best: MeanDifference | None
     variance: float
     first_share: float
+    is_settled: bool
 
     @property
     def key(self) -> RowKey:
@@ -155,11 +157,10 @@ class Comparison(StoredAnalysisModel):
         level: Significance level: 5 %, or the part of it that this look at the data may spend.
         rows: Compared rows.
         current: Index of the row of the current configuration; None where there is none.
-        is_best_settled: Whether no row is better than the best one by more than the margin (95 %).
         optimism: Selection bias of the best row: expected amount (nats) by which its mean loss is too low because it
             was selected for a low mean loss.
         draws: Number of draws of the noise.
-        required: About how much data would decide; None where `is_best_settled`.
+        required: About how much data would decide; None where the best row and the preferred ones are settled.
     """
 
     split: Split
@@ -172,7 +173,6 @@ class Comparison(StoredAnalysisModel):
     level: float
     rows: tuple[ComparedRow, ...]
     current: int | None
-    is_best_settled: bool
     optimism: float
     draws: int
     required: RequiredData | None

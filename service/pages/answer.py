@@ -84,8 +84,8 @@ def _make_recommendation_summary(
         deterministic=recommendation.deterministic,
         batch_sizes=recommendation.batch_sizes,
         verdict=recommendation.verdict,
-        evidence=f"{verdict_text(recommendation)}. {format_sentence(row_verdicts_text(comparison))}",
-        reason=recommendation_reason(recommendation),
+        evidence=f"{verdict_text(recommendation, comparison)}. {format_sentence(row_verdicts_text(comparison))}",
+        reason=format_sentence(recommendation_reason(recommendation)).removesuffix("."),
         loss_excess=loss_excess_text_unless_best(recommendation),
         more_seeds=None
         if recommendation.verdict is not Verdict.CANNOT_TELL or board.spec.external is not None

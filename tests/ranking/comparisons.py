@@ -17,10 +17,13 @@ def compared(
     batch_size=25,
     step=0.01,
     error=0.02,
-    settled=False,
+    settled=(),
     current=None,
 ):
-    """Rows in this order with losses 1, 1.01, …, each of which differs from the first with this standard error."""
+    """Rows in this order with losses 1, 1.01, …, each of which differs from the first with this standard error.
+
+    settled: codes of the rows that no other row beats by the margin, or True for all rows.
+    """
 
     def verdict(index, code):
         listed = {RowVerdict.WORSE: worse, RowVerdict.PRACTICALLY_EQUAL: equal}
@@ -45,6 +48,7 @@ def compared(
             accuracy_above_best=difference(-0.1 * index, 0.05 * bool(index), code),
             variance=error**2 * bool(index),
             first_share=0.25,
+            is_settled=settled is True or code in (settled or ()),
         )
         for index, code in enumerate(codes)
     )
@@ -59,7 +63,6 @@ def compared(
         level=0.05,
         rows=rows,
         current=None if current is None else codes.index(current),
-        is_best_settled=settled,
         optimism=0.0,
         draws=1,
         required=None,

@@ -43,9 +43,11 @@ def test_a_decided_comparison_requires_nothing():
 
 
 def test_rows_are_counted_by_verdict():
-    comparison = compared("TTTT", "FTTT", "FFFF", "TFFF", equal=("FTTT",), worse=("FFFF", "TFFF"), not_compared=4)
+    comparison = compared(
+        "TTTT", "FTTT", "FFFF", "TFFF", "TTFF", equal=("FTTT",), worse=("FFFF", "TFFF"), not_compared=4
+    )
     assert row_verdicts_text(comparison) == (
-        "1 row is practically equal to the best one (within 0.01), 2 rows are significantly worse; "
+        "1 row is practically equal to the best one (within 0.01), 2 rows are significantly worse, 1 row: cannot tell; "
         "4 further rows were not compared"
     )
 
@@ -55,7 +57,7 @@ def test_rows_are_counted_by_verdict():
     [
         ({"worse": ("FTTT",)}, "it is significantly better than the other row"),
         ({"settled": True}, "no row is better by more than 0.01 (95 %)"),
-        ({}, "a row may be better by more than 0.01"),
+        ({}, "another row may be better by more than 0.01"),
     ],
 )
 def test_verdict_is_explained(options, start):

@@ -90,8 +90,10 @@ class ComparedRankedRows(RankedRows):
         Raises:
             ValueError: The margin is negative or not finite.
         """
-        if not 0 <= margin < math.inf:
-            raise ValueError(f"the margin is a number of at least 0, not {margin}")
+        if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < math.inf:
+            raise ValueError(f"the margin is a number of at least 0, not {margin!r}")
+        if self.staged_reading is not None and self.staged_reading.is_decided:
+            raise ValueError("stop='decided' has ended this evaluation with another margin: evaluate without stop=")
         return replace(self, margin=margin)
 
     @cached_property

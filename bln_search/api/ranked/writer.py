@@ -74,6 +74,8 @@ class WritableTable(Protocol):
     def examples_by_loader(self) -> Mapping[str, int]: ...  # noqa: D102
     @property
     def staged_reading(self) -> StagedReading | None: ...  # noqa: D102
+    @property
+    def margin(self) -> float | None: ...  # noqa: D102
 
 
 def write_ranked_tables(networks: Sequence[Mapping[str | None, WritableTable]], path: str | PathLike[str]) -> Path:
@@ -140,6 +142,7 @@ def _table_to_json(table: WritableTable, store: NumberedTensors) -> Json:
         if table.target_order is None
         else store.add(torch.from_numpy(table.target_order.view(np.int64))),
         "examples_by_loader": dict(table.examples_by_loader),
+        "margin": table.margin,
         "staged_reading": None if table.staged_reading is None else asdict(table.staged_reading),
     }
 

@@ -11,7 +11,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference, Question, RequiredData, RowVerdict
 from bln_search.ranking.paired.crossed_anova import ContrastEstimates
-from bln_search.ranking.paired.differences_to_best import differences_to_best, row_verdicts
+from bln_search.ranking.paired.differences_to_best import DifferencesToBest, differences_to_best, row_verdicts
 from bln_search.ranking.paired.distinct_rows import find_distinct_rows
 from bln_search.ranking.paired.noise_draws import (
     DRAWS,
@@ -38,19 +38,19 @@ class TableComparison:
         differences: Loss of each row minus that of the first one.
         verdicts: What is known about each row beside the first one.
         first_shares: Probability of each row to have the lowest mean loss, (K,).
-        is_best_settled: Whether no row is better than the first one by more than the margin.
+        is_settled: Whether no row is better than each row by more than the margin.
         optimism: Selection bias of the first row.
-        required: About how much data would decide; None where `is_best_settled`.
+        required: About how much data would decide; None where the first row and the preferred ones are settled.
     """
 
     order: list[int]
     table: OutcomeTable
     means: Floats
     margin: float
-    differences: ContrastEstimates
+    differences: DifferencesToBest
     verdicts: list[RowVerdict]
     first_shares: Floats
-    is_best_settled: bool
+    is_settled: list[bool]
     optimism: float
     required: RequiredData | None
 
@@ -85,8 +85,9 @@ def compare_with_best(
     chosen = None if preferred is None else [preferred[row] for row in order]
     losses = differences_to_best(table, "loss", 0, margin, distinct, chosen)
     noise = draw_noise(table, 0, random=random)
-    moderated = noise.with_moderated_variances(losses)
-    is_settled = bool((losses.opposite_margin < level).all())
+    moderated = noise.with_moderated_variances(losses, table.num_seeds, random)
+    is_settled = (losses.better_by_margin < level).tolist()
+    may_be_chosen = [0] if chosen is None else sorted({0, *np.flatnonzero(chosen).tolist()})
     return TableComparison(
         order,
         table,
@@ -97,7 +98,9 @@ def compare_with_best(
         first_place_share_of_each_row(means, moderated, distinct.of_row),
         is_settled,
         estimate_selection_bias(means, noise),
-        None if is_settled else estimate_required_data(table, means, moderated, margin),
+        None
+        if all(is_settled[row] for row in may_be_chosen)
+        else estimate_required_data(table, means, moderated, margin, may_be_chosen),
     )
 
 
@@ -168,11 +171,11 @@ def compare_rows(
                 accuracy_above_best=None if accuracies is None else mean_difference(accuracies, row),
                 variance=float(losses.variance[row]),
                 first_share=float(compared.first_shares[row]),
+                is_settled=compared.is_settled[row],
             )
             for row, key in enumerate(keys)
         ),
         current=keys.index(current) if current in keys else None,
-        is_best_settled=compared.is_best_settled,
         optimism=compared.optimism,
         draws=DRAWS,
         required=compared.required,

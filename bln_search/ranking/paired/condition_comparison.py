@@ -8,8 +8,8 @@ import numpy as np
 
 from bln_search.core.errors import DataError
 from bln_search.ranking.comparison import RowVerdict
-from bln_search.ranking.paired.crossed_anova import ContrastEstimates, ContrastVariances, concatenate_contrasts
-from bln_search.ranking.paired.differences_to_best import compare_rows_with_best, row_verdicts
+from bln_search.ranking.paired.crossed_anova import ContrastVariances, concatenate_contrasts
+from bln_search.ranking.paired.differences_to_best import DifferencesToBest, compare_rows_with_best, row_verdicts
 from bln_search.ranking.paired.distinct_rows import find_distinct_rows
 from bln_search.ranking.paired.seed_variances import Pairs
 from bln_search.ranking.paired.sum_of_means import (
@@ -38,7 +38,7 @@ def compare_rows_over_conditions(tables: Sequence[OutcomeTable], margin: float) 
     return row_verdicts(differences_of_condition_means(tables, 0, margin), 0, ALPHA)
 
 
-def differences_of_condition_means(tables: Sequence[OutcomeTable], best: int, margin: float) -> ContrastEstimates:
+def differences_of_condition_means(tables: Sequence[OutcomeTable], best: int, margin: float) -> DifferencesToBest:
     """Mean over conditions of each row minus that of row `best`, (K,); raises DataError as above."""
     check_equal_numbers_of_seeds_and_rows(tables)
     relation = relate_examples_of_conditions(tables)

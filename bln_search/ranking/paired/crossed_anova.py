@@ -37,7 +37,7 @@ _MIN_P = 1e-300
 
 _BISECTIONS = 40
 
-_MIN_MODERATED_ROWS, _MIN_MODERATED_SEEDS = 4, 3
+MIN_MODERATED_ROWS, MIN_MODERATED_SEEDS = 4, 3
 """With three rows a pair has no pair of other rows, from which its variance could be moderated. Variances of two seeds
 have one degree of freedom, and do not tell how they are distributed."""
 
@@ -109,7 +109,7 @@ class ContrastVariances:
                 sample of other pairs; 0 for all contrasts.
         """
         of_examples: Floats = np.sum([variance for variance, _ in self.of_examples], axis=0)
-        is_moderated = num_rows >= _MIN_MODERATED_ROWS and self.seeds >= _MIN_MODERATED_SEEDS and self.of_seeds.any()
+        is_moderated = num_rows >= MIN_MODERATED_ROWS and self.seeds >= MIN_MODERATED_SEEDS and self.of_seeds.any()
         if pairs is None or not is_moderated:
             parts = [*([(self.of_seeds, self.seeds - 1)] if self.seeds > 1 else []), *self.of_examples]
             p = two_sided_p_values(self.mean, parts)

@@ -13,8 +13,8 @@ rows by at most 0.1 standard errors of their difference.
 *P(best)* of a row is the share of draws of the means in which it has the lowest one.
 
 *Required data.* The observed means are taken as the true ones, and studies of more seeds or examples are drawn, whose
-noise is that much smaller. The number is the least with which 80 % of these studies are decided: no row is better than
-the best one by more than the margin (95 %).
+noise is that much smaller. The number is the least with which 80 % of these studies are decided: no row is better by
+the margin or more than the row that is the best now, or than a preferred one.
 
 Z consists of contrasts of the data: of the means of seeds, with random coefficients of sum 0 and length 1, and of the
 means of examples. A contrast of normal values is independent of their mean and has the covariance of one value, however
@@ -23,7 +23,7 @@ few values there are. Few seeds therefore need no correction; resampling S seeds
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -31,12 +31,14 @@ from numpy.typing import NDArray
 from scipy import special
 
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER, RequiredData
-from bln_search.ranking.paired.crossed_anova import ContrastEstimates
+from bln_search.ranking.paired.crossed_anova import MIN_MODERATED_ROWS, MIN_MODERATED_SEEDS, ContrastEstimates
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA
 
 DRAWS = 2_000
 _DRAWS_OF_REQUIRED_DATA = 400
+
+_MIN_SEEDS_OF_CONTRASTS = 5
 
 _MAX_EXAMPLE_FACTOR = 1_000
 """Largest required number of examples that is named, in multiples of those of the table."""
@@ -65,11 +67,27 @@ class NoiseDraws:
         total: Floats = self.of_seeds + self.of_examples
         return total
 
-    def with_moderated_variances(self, differences: ContrastEstimates) -> NoiseDraws:
-        """The draws with the variances between seeds of these differences."""
-        deviation = self.of_seeds.std(axis=0)
-        scale = np.sqrt(differences.of_seeds) / np.where(deviation > 0, deviation, 1.0)
-        return replace(self, of_seeds=self.of_seeds * scale)
+    def with_moderated_variances(self, differences: ContrastEstimates, seeds: int, random: int = 0) -> NoiseDraws:
+        """Draws with the variances between seeds of these differences.
+
+        Contrasts of few seeds span few dimensions, in which all rows would move together: below
+        `_MIN_SEEDS_OF_CONTRASTS` seeds the effects of rows are drawn independently.
+
+        Args:
+            differences: Differences of all rows to the best one.
+            seeds: Number of seeds.
+            random: Seed of independent draws.
+        """
+        variances = differences.of_seeds
+        if seeds >= _MIN_SEEDS_OF_CONTRASTS or not variances.any():
+            deviation = self.of_seeds.std(axis=0)
+            scale = np.sqrt(variances) / np.where(deviation > 0, deviation, 1.0)
+            return replace(self, of_seeds=self.of_seeds * scale)
+        generator = np.random.default_rng([random, seeds])
+        of_best = variances[variances > 0].min() / 2
+        effects = generator.standard_normal(self.of_seeds.shape) * np.sqrt(np.maximum(variances - of_best, 0.0))
+        best = np.sqrt(of_best) * generator.standard_normal((len(effects), 1))
+        return replace(self, of_seeds=np.where(variances > 0, effects - best, 0.0))
 
 
 def draw_noise(table: OutcomeTable, best: int, *, draws: int = DRAWS, random: int = 0) -> NoiseDraws:
@@ -105,23 +123,39 @@ def first_place_share_of_each_row(means: Floats, noise: NoiseDraws, equal_to: ND
     return shares
 
 
-def estimate_required_data(table: OutcomeTable, means: Floats, noise: NoiseDraws, margin: float) -> RequiredData:
-    """Numbers of seeds, and of examples, with which most studies would be decided; see the module."""
+def estimate_required_data(
+    table: OutcomeTable, means: Floats, noise: NoiseDraws, margin: float, rows: Sequence[int]
+) -> RequiredData:
+    """Numbers of seeds, and of examples, with which most studies would be decided; see the module.
+
+    Args:
+        table: Outcomes of the rows.
+        means: Mean losses, (K,).
+        noise: Draws.
+        margin: Difference up to which rows are practically equal.
+        rows: The best row and the preferred ones, of which one is to be settled.
+    """
     seeds, examples = table.num_seeds, table.num_examples
     few = NoiseDraws(noise.of_seeds[:_DRAWS_OF_REQUIRED_DATA], noise.of_examples[:_DRAWS_OF_REQUIRED_DATA])
 
+    is_moderated = len(means) >= MIN_MODERATED_ROWS
+
+    def is_decided(seeds: int, of_seeds: Floats, of_examples: Floats) -> bool:
+        degrees = np.inf if seeds == 1 or (is_moderated and seeds >= MIN_MODERATED_SEEDS) else seeds - 1
+        return _decided_share(means, of_seeds, of_examples, degrees, margin, rows) >= POWER
+
     def decided_with_seeds(count: int) -> bool:
-        return _decided_share(means, few.of_seeds * np.sqrt(seeds / count) + few.of_examples, margin) >= POWER
+        return is_decided(count, few.of_seeds * np.sqrt(seeds / count), few.of_examples)
 
     def decided_with_examples(count: int) -> bool:
-        return _decided_share(means, few.of_seeds + few.of_examples * np.sqrt(examples / count), margin) >= POWER
+        return is_decided(seeds, few.of_seeds, few.of_examples * np.sqrt(examples / count))
 
     return RequiredData(
         seeds=_smallest_count(decided_with_seeds, seeds, MAX_REQUIRED_SEEDS) if seeds > 1 else None,
         examples=_smallest_count(decided_with_examples, examples, _MAX_EXAMPLE_FACTOR * examples)
         if examples > 1
         else None,
-        limited_by_examples=seeds > 1 and _decided_share(means, few.of_examples, margin) < POWER,
+        limited_by_examples=seeds > 1 and not is_decided(1, 0 * few.of_seeds, few.of_examples),
     )
 
 
@@ -135,18 +169,26 @@ def _smallest_count(is_enough: Callable[[int], bool], low: int, high: int) -> in
     return high
 
 
-def _decided_share(means: Floats, noise: Floats, margin: float) -> float:
-    """Share of draws (B, K) in which no row is better than the lowest by more than the margin (5 %, Bonferroni)."""
-    drawn = means + noise
-    best = drawn.argmin(axis=1)
-    covariance = np.atleast_2d(np.cov(noise, rowvar=False))
-    of_row = covariance.diagonal()
-    variances = np.maximum(of_row + of_row[best][:, None] - 2 * covariance[best], 0.0)
-    gaps = drawn - drawn[np.arange(len(drawn)), best][:, None] + margin
-    level = ALPHA / max(1, drawn.shape[1] - 1)
-    is_clear = gaps >= special.ndtri(1 - level) * np.sqrt(variances)
-    is_clear[np.arange(len(drawn)), best] = True
-    return float(is_clear.all(axis=1).mean())
+def _decided_share(
+    means: Floats, of_seeds: Floats, of_examples: Floats, degrees: float, margin: float, rows: Sequence[int]
+) -> float:
+    """Share of draws (B, K) in which one of `rows` is settled: no row is better by the margin or more.
+
+    degrees: degrees of freedom of the variance between seeds; infinite where it is known.
+    """
+    drawn = means + of_seeds + of_examples
+    is_decided = np.zeros(len(drawn), np.bool_)
+    level = ALPHA / (2 * len(rows))
+    z = float(special.ndtri(1 - level))
+    t = float(special.stdtrit(degrees, 1 - level)) if np.isfinite(degrees) else z
+    for row in rows:
+        squared = t**2 * (of_seeds - of_seeds[:, [row]]).var(axis=0) + z**2 * (of_examples - of_examples[:, [row]]).var(
+            axis=0
+        )
+        critical = np.sqrt(squared)
+        critical[row] = -np.inf
+        is_decided |= (drawn - drawn[:, [row]] + margin >= critical).all(axis=1)
+    return float(is_decided.mean())
 
 
 def _seed_and_example_effects(table: OutcomeTable, best: int) -> tuple[Floats, Floats]:

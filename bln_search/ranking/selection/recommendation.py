@@ -162,7 +162,7 @@ def recommend_row(
         accuracy=row.accuracy,
         loss_above_best=row.above_best.mean,
         loss_above_best_upper=row.above_best.high,
-        alternative=None if deterministic else _find_deterministic_alternative(comparison, per_slot=per_slot),
+        alternative=None if deterministic else _find_deterministic_alternative(informed, per_slot=per_slot),
         margin=comparison.margin,
         question=comparison.question,
         current=current,
@@ -170,10 +170,10 @@ def recommend_row(
 
 
 def _list_rows_better_than_prior(comparison: Comparison, prior_loss: float | None) -> list[ComparedRow]:
-    """Rows that are better than the class frequencies by more than the margin; all rows where none is."""
+    """Rows that are better than the class frequencies; all rows where none is."""
     if prior_loss is None:
         return list(comparison.rows)
-    return [row for row in comparison.rows if row.loss < prior_loss - comparison.margin] or list(comparison.rows)
+    return [row for row in comparison.rows if row.loss < prior_loss] or list(comparison.rows)
 
 
 def _expected_loss_above_best(row: ComparedRow, candidates: int = 1) -> float:
@@ -205,22 +205,20 @@ def _choose_current_or_preferred(
 def _judge_choice(comparison: Comparison, row: ComparedRow) -> Verdict:
     """What is known about the choice of a row."""
     others = [other.verdict for other in comparison.rows if not _is_equal_to_best(other)]
-    return judge_choice(row.verdict, others, is_best=_is_equal_to_best(row), is_best_settled=comparison.is_best_settled)
+    return judge_choice(others, is_best=_is_equal_to_best(row), is_settled=row.is_settled)
 
 
-def judge_choice(chosen: RowVerdict, others: Sequence[RowVerdict], *, is_best: bool, is_best_settled: bool) -> Verdict:
+def judge_choice(others: Sequence[RowVerdict], *, is_best: bool, is_settled: bool) -> Verdict:
     """What is known about the choice of a row.
 
     Args:
-        chosen: Verdict of the row.
         others: Verdicts of the rows that do not have the outcomes of the best one.
         is_best: Whether the row has the outcomes of the best one.
-        is_best_settled: Whether no row is better than the best one by more than the margin.
+        is_settled: Whether no row is better by more than the margin.
     """
-    if is_best and all(verdict is RowVerdict.WORSE for verdict in others):
-        return Verdict.BETTER if others else Verdict.PRACTICALLY_EQUAL
-    is_near = is_best or chosen is RowVerdict.PRACTICALLY_EQUAL
-    return Verdict.PRACTICALLY_EQUAL if is_near and is_best_settled else Verdict.CANNOT_TELL
+    if is_best and others and all(verdict is RowVerdict.WORSE for verdict in others):
+        return Verdict.BETTER
+    return Verdict.PRACTICALLY_EQUAL if is_settled else Verdict.CANNOT_TELL
 
 
 def _is_equal_to_best(row: ComparedRow) -> bool:
@@ -232,8 +230,8 @@ def _is_deterministic_row(row: ComparedRow, *, per_slot: bool) -> bool:
     return is_deterministic_configuration(InferenceConfiguration(row.configuration), per_slot=per_slot)
 
 
-def _find_deterministic_alternative(comparison: Comparison, *, per_slot: bool) -> DeterministicAlternative | None:
-    row = next((row for row in comparison.rows if _is_deterministic_row(row, per_slot=per_slot)), None)
+def _find_deterministic_alternative(rows: Sequence[ComparedRow], *, per_slot: bool) -> DeterministicAlternative | None:
+    row = next((row for row in rows if _is_deterministic_row(row, per_slot=per_slot)), None)
     if row is None:
         return None
     return DeterministicAlternative(

@@ -66,7 +66,7 @@ def variance_sentences(analysis: Analysis) -> list[str]:
 def _recommendation_sentences(analysis: Analysis) -> list[str]:
     """The recommendation; where no arm is better than the class-prior baseline, that warning comes first."""
     recommendation, digits = analysis.recommendation, significant_digits_of_compared_points(analysis.comparison)
-    sentences = [] if recommendation is None else [recommendation_text(recommendation, digits)]
+    sentences = [] if recommendation is None else [recommendation_text(recommendation, digits, analysis.comparison)]
     check = analysis.no_better_than_class_prior
     if check is None:
         return sentences

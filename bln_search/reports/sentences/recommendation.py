@@ -21,17 +21,20 @@ def significant_digits_of_compared_points(comparison: Comparison | None) -> int:
     return DIGITS if comparison is None else find_distinct_point_digits(row.point for row in comparison.rows)
 
 
-def recommendation_text(recommendation: Recommendation, point_digits: int = DIGITS) -> str:
+def recommendation_text(
+    recommendation: Recommendation, point_digits: int = DIGITS, comparison: Comparison | None = None
+) -> str:
     """The recommended row, why it is recommended, and its limits; a few sentences.
 
     Args:
         recommendation: The recommendation.
         point_digits: Significant digits of the points of rows: `significant_digits_of_compared_points`.
+        comparison: The comparison that it was chosen in; None leaves out how much data would decide.
     """
     is_obvious = not recommendation.is_best or not recommendation.deterministic  # the reason or the limits say it
     facts = (
         recommendation_headline(recommendation, point_digits),
-        f"{recommendation.verdict.capitalize()}: {verdict_text(recommendation)}",
+        f"{recommendation.verdict.capitalize()}: {verdict_text(recommendation, comparison)}",
         recommendation_reason(recommendation),
         None if is_obvious else "it is independent of the mini-batch",
         loss_excess_text_unless_best(recommendation),
@@ -92,7 +95,7 @@ def loss_excess_text_unless_best(recommendation: Recommendation) -> str | None:
         return None
     return (
         f"its mean loss is {recommendation.loss_above_best:.4f} above the lowest (upper end of the 95 % confidence "
-        f"interval: {recommendation.loss_above_best_upper:.4f})"
+        f"interval of this pair alone: {recommendation.loss_above_best_upper:.4f})"
     )
 
 
@@ -113,14 +116,17 @@ def _excluded_rows_text(recommendation: Recommendation) -> str | None:
     if not recommendation.excluded_rows:
         return None
     rows = format_count_with_noun(recommendation.excluded_rows, "row predicts", "rows predict")
-    return f"{rows} no better than the class frequencies, and is not recommended"
+    return f"{rows} no better than the class frequencies, and may not be recommended"
 
 
 def _batch_sizes_text(recommendation: Recommendation) -> str | None:
     if recommendation.batch_sizes is None:
         return None
     sizes = ", ".join(str(size) for size in recommendation.batch_sizes)
-    return f"it depends on the mini-batch: measured to be best, or near the best row, with mini-batches of {sizes}"
+    return (
+        "it depends on the mini-batch: measured to be best, or at most a tenth above the best row, with mini-batches of "
+        f"{sizes}"
+    )
 
 
 def _deterministic_alternative_text(recommendation: Recommendation, point_digits: int) -> str | None:

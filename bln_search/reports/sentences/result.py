@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.comparison import Comparison, Verdict
 from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.reports.sentences.analysis import selection_bias_sentence, variance_sentences
@@ -25,6 +25,7 @@ from bln_search.reports.sentences.significance import (
     comparison_method_text,
     required_data_assumptions_text,
     row_verdicts_text,
+    verdict_text,
 )
 
 
@@ -87,7 +88,14 @@ def _warning_lines(analysis: Analysis, *, standalone: bool) -> tuple[str, ...]:
 
 
 def _fact_lines(analysis: Analysis, comparison: Comparison, recommendation: Recommendation | None) -> list[str]:
-    facts = [] if recommendation is None else [format_sentence(_reason_with_upper_bound(recommendation))]
+    facts = (
+        []
+        if recommendation is None
+        else [
+            format_sentence(f"{recommendation.verdict}: {verdict_text(recommendation, comparison)}"),
+            format_sentence(_reason_with_upper_bound(recommendation)),
+        ]
+    )
     facts.append(format_sentence(row_verdicts_text(comparison)))
     benefit = compute_normalization_benefit(comparison)
     if benefit is not None:
@@ -110,11 +118,12 @@ def _reason_with_upper_bound(recommendation: Recommendation) -> str:
     if recommendation.is_best:
         return reason
     upper = recommendation.loss_above_best_upper
-    return f"{reason}; its loss is at most {upper:.4f} above the lowest (95 % confidence interval)"
+    return f"{reason}; its loss is at most {upper:.4f} above the lowest (95 % confidence interval of this pair alone)"
 
 
 def _detail_lines(analysis: Analysis, comparison: Comparison) -> list[str]:
-    required = required_data_assumptions_text(comparison)
+    is_open = analysis.recommendation is None or analysis.recommendation.verdict is Verdict.CANNOT_TELL
+    required = required_data_assumptions_text(comparison) if is_open else None
     return [
         comparison_method_text(comparison, analysis.looks),
         *([] if required is None else [required]),

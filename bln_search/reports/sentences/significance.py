@@ -23,9 +23,17 @@ def format_margin(margin: float) -> str:
     return f"{margin:.2g}"
 
 
-def verdict_text(recommendation: Recommendation) -> str:
-    """What is known about the recommended row (95 %)."""
-    return choice_text(recommendation.verdict, recommendation.compared_rows - 1, recommendation.margin)
+def verdict_text(recommendation: Recommendation, comparison: Comparison | None = None) -> str:
+    """What is known about the recommended row (95 %); where nothing is, how much data would decide.
+
+    Args:
+        recommendation: The recommendation.
+        comparison: The comparison that it was chosen in; None leaves out the data.
+    """
+    text = choice_text(recommendation.verdict, recommendation.compared_rows - 1, recommendation.margin)
+    is_open = comparison is not None and recommendation.verdict is Verdict.CANNOT_TELL
+    required = required_data_text(comparison) if comparison is not None and is_open else None
+    return text if required is None else f"{text}; {required}"
 
 
 def choice_text(verdict: Verdict, others: int, margin: float) -> str:
@@ -34,16 +42,15 @@ def choice_text(verdict: Verdict, others: int, margin: float) -> str:
         return f"it is significantly better than {'the other row' if others == 1 else f'all {others} other rows'}"
     if verdict is Verdict.PRACTICALLY_EQUAL:
         return f"no row is better by more than {format_margin(margin)} (95 %)"
-    return f"a row may be better by more than {format_margin(margin)}"
+    return f"another row may be better by more than {format_margin(margin)}"
 
 
 def row_verdicts_text(comparison: Comparison) -> str:
-    """How many rows are practically equal to the best one, worse, and neither; what would decide."""
+    """How many rows are practically equal to the best one, worse, and neither."""
     text = verdict_counts_text([row.verdict for row in comparison.rows], comparison.margin)
     if comparison.not_compared:
         text += f"; {comparison.not_compared} further rows were not compared"
-    required = required_data_text(comparison)
-    return text if required is None else f"{text}; {required}"
+    return text
 
 
 def verdict_counts_text(verdicts: Sequence[RowVerdict], margin: float) -> str:
@@ -51,13 +58,14 @@ def verdict_counts_text(verdicts: Sequence[RowVerdict], margin: float) -> str:
     texts = {
         RowVerdict.PRACTICALLY_EQUAL: f"practically equal to the best one (within {format_margin(margin)})",
         RowVerdict.WORSE: "significantly worse",
-        RowVerdict.CANNOT_TELL: "neither for certain",
     }
     parts = [
         f"{format_count_with_noun(verdicts.count(verdict), 'row is', 'rows are')} {text}"
         for verdict, text in texts.items()
         if verdict in verdicts
     ]
+    num_open = verdicts.count(RowVerdict.CANNOT_TELL)
+    parts += [f"{format_count_with_noun(num_open, 'row', 'rows')}: cannot tell"] if num_open else []
     return ", ".join(parts) or "one row was compared"
 
 

@@ -16,7 +16,7 @@ from bln_search.reports.terminal.row_columns import (
     verdict_column,
 )
 
-_DROP_ACCURACY, _DROP_P_BEST, _DROP_POPULATION, _DROP_LOSS, _DROP_P, _DROP_VERDICT = range(1, 7)
+_DROP_P_BEST, _DROP_ACCURACY, _DROP_POPULATION, _DROP_P, _DROP_VERDICT, _DROP_LOSS = range(1, 7)
 
 
 def row_comparison_table(
@@ -42,7 +42,7 @@ def row_comparison_table(
     differences, p_values = zip(*map(format_difference_and_p_value, rows), strict=True)
     columns = [
         recommended_mark_column([row.key == recommended for row in rows]),
-        Column("rank", [str(place) for place in range(1, len(rows) + 1)], CellKind.NUMBER, is_key=True),
+        Column("rank", _ranks_of_rows(rows), CellKind.NUMBER, is_key=True),
         verdict_column([row.verdict for row in rows], _DROP_VERDICT),
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
         Column(f"{comparison.split} loss", [f"{row.loss:.4f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_LOSS),
@@ -57,7 +57,7 @@ def row_comparison_table(
             "p (corrected)",
             p_values,
             CellKind.NUMBER,
-            legend="p (corrected): p-value of that difference, corrected for all pairs of rows",
+            legend="p (corrected): p-value of that difference, corrected for all rows",
             drop_order=_DROP_P,
         ),
         _accuracy_column(rows),
@@ -76,6 +76,12 @@ def row_comparison_table(
         all_columns=all_columns,
         has_details=has_details,
     )
+
+
+def _ranks_of_rows(rows: Sequence[ComparedRow]) -> list[str]:
+    """Ranks by mean loss; rows of equal loss share the first of theirs."""
+    losses = [row.loss for row in rows]
+    return [str(1 + losses.index(loss)) for loss in losses]
 
 
 def _accuracy_column(rows: Sequence[ComparedRow]) -> Column | None:

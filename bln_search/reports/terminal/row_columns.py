@@ -84,14 +84,14 @@ def recommended_mark_column(is_recommended: Sequence[bool]) -> Column:
 
 
 def verdict_column(verdicts: Sequence[RowVerdict | None], drop_order: int, of: str = "the best row") -> Column | None:
-    """What is known about each row beside the best one; None where nothing is.
+    """What is known about each row beside the best one; None where no row was compared.
 
     Args:
         verdicts: Verdict of each row; None for a row that was not compared.
         drop_order: Order in which the column is dropped.
         of: What the rows are compared with.
     """
-    if not {RowVerdict.PRACTICALLY_EQUAL, RowVerdict.WORSE} & set(verdicts):
+    if not any(verdicts):
         return None
     return Column(
         "verdict",

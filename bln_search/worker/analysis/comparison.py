@@ -57,7 +57,7 @@ def compare_best_ranked_rows(
     seeds = sorted(first)
     examples = first[seeds[0]].evaluation.n
     max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * min(examples, MAX_COMPARED_EXAMPLES)))
-    rows = [row for row in select_top_rows_and_best_unnormalized(ranked, max_rows) if sorted(by_row[row]) == seeds]
+    rows = [row for row in select_compared_rows(ranked, max_rows, current) if sorted(by_row[row]) == seeds]
     if len(rows) < 2:
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
     table = _load_outcome_table(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
@@ -78,11 +78,12 @@ def compare_best_ranked_rows(
     return comparison, None
 
 
-def select_top_rows_and_best_unnormalized(ranked: Sequence[RowKey], count: int) -> list[RowKey]:
-    """The first `count` rows; the last of them is the best row without normalization if that ranks below."""
-    first = list(ranked[:count])
+def select_compared_rows(ranked: Sequence[RowKey], count: int, current: RowKey | None = None) -> list[RowKey]:
+    """The first `count` rows; in place of the last ones the best row without normalization and the current one."""
     plain = next((row for row in ranked if row.configuration == WITHOUT_NORMALIZATION), None)
-    return first if plain is None or plain in first else [*first[:-1], plain]
+    first = list(ranked[:count])
+    further = [row for row in dict.fromkeys((plain, current)) if row is not None and row in ranked and row not in first]
+    return [*first[: count - len(further)], *further]
 
 
 def _load_outcome_table(

@@ -61,6 +61,36 @@ def test_equality_is_corrected_over_the_rows():
     assert differences.beyond_margin[others] == pytest.approx(expected, rel=1e-4)
 
 
+@pytest.mark.parametrize("preferred", [None, [False, False, False, True]])
+def test_a_row_is_settled_by_its_largest_p_value_over_its_share(preferred):
+    """The preferred row has half of the error rate; the rows that are not worse than the best one share the rest."""
+    table = draw(np.random.default_rng(3), seeds=1, rows=4, examples=400, difference=0.03)
+    losses = losses_of(table)
+    best, margin = int(losses.mean(axis=1).argmin()), 0.3
+    differences = differences_to_best(table, "loss", best, margin, preferred=preferred)
+    rivals = [row for row in range(4) if row == best or differences.adjusted[row] >= 0.05]
+    for row in range(4):
+        p = max(
+            stats.ttest_rel(losses[row] - margin, losses[other], alternative="less").pvalue
+            for other in range(4)
+            if other != row
+        )
+        if preferred is None:
+            share = 1 / len(rivals)
+        else:
+            share = 0.5 if preferred[row] else 0.5 / len([one for one in rivals if not preferred[one]])
+        assert differences.better_by_margin[row] == pytest.approx(min(1, p / share), rel=1e-4)
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_of_many_rows_the_best_and_the_preferred_ones_may_be_settled(seeds):
+    table = draw(np.random.default_rng(9), seeds=seeds, rows=70, examples=200, noise=0.05)
+    best = int(table.losses.mean(axis=(0, 2)).argmin())
+    preferred = [row == 30 for row in range(70)]
+    differences = differences_to_best(table, "loss", best, 0.2, preferred=preferred)
+    assert {int(row) for row in np.flatnonzero(differences.better_by_margin < 0.05)} == {best, 30}
+
+
 def test_verdicts_follow_from_the_tests():
     table = draw(np.random.default_rng(4), seeds=1, rows=4, examples=900, noise=0.2)
     losses = table.losses + np.float32([0, 0.01, 0.2, 0])[:, None]

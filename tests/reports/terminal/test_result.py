@@ -48,11 +48,11 @@ def printed(lines, width=80):
     return out.getvalue()
 
 
-def test_one_line_recommends_and_three_facts_follow():
+def test_one_line_recommends_and_four_facts_follow():
     _, headline, *facts = printed(RenderableResultSummary(analysis()), width=300).splitlines()
     assert headline.startswith("Recommended: bln TTTT (frozen) – validation loss 1.0100")
     assert "0.0100 above the best row, independent of the mini-batch" in headline
-    assert [fact[0] for fact in facts] == ["•"] * 3
+    assert [fact[0] for fact in facts] == ["•"] * 4
 
 
 @pytest.mark.parametrize(

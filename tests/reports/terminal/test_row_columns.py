@@ -11,14 +11,14 @@ from bln_search.reports.terminal.row_columns import row_identity_columns, verdic
 from tests.ranking.comparisons import compared
 
 
-def test_verdicts_are_a_column_where_something_is_known():
+def test_verdicts_are_a_column():
     comparison = compared("TTTT", "FTTT", "FFFF", "TTFF", worse=("FFFF",), equal=("FTTT",))
     column = verdict_column([*(row.verdict for row in comparison.rows), None], 1)
     assert column.cells == ["best", "practically equal", "worse", "cannot tell", ""]
 
 
-def test_nothing_known_needs_no_column():
-    assert verdict_column([row.verdict for row in compared("TTTT", "FTTT").rows], 1) is None
+def test_rows_without_a_comparison_need_no_column():
+    assert verdict_column([None, None], 1) is None
 
 
 def key(code="TTTT", arm="bln", estimate=PopulationEstimate.FROZEN, batch_size=25):
