@@ -10,8 +10,8 @@ therefore at most the largest uncorrected one.
 
 *Settled.* A row is settled if for each other row it is rejected that the other is better by the margin or more. For a
 given row these tests need no correction (intersection-union test, Berger 1982). As the row is chosen, each has a share
-of the error rate. Preferred rows, which are known before their losses are, share half of it. The rows that are not
-significantly worse than the best one share the other half.
+of the error rate. Preferred rows, which are known before their losses are, share four fifths of it, because mostly one
+of them is chosen. The rows that are not significantly worse than the best one share the rest.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from bln_search.ranking.statistics.intervals import ALPHA
 
 _MAX_ROWS_OF_ALL_PAIRS = 48
 _SAMPLED_PAIRS_PER_ROW = 2
+_PREFERRED_SHARE, _PREFERRED_WEIGHT = 0.8, 0.5
+"""Parts of the error rate that preferred rows have: of being settled, and of practical equality to the best row."""
+
 _MAX_PREFERRED_ROWS = 4
 """Number of preferred rows, of many rows, that are compared with each other row."""
 
@@ -63,7 +66,7 @@ class DifferencesToBest(ContrastEstimates):
     """Mean of each row minus that of the best one, (K,).
 
     `adjusted` controls the family-wise error over all pairs of rows. `beyond_margin` is corrected over the rows by
-    Holm's method, with the shares of settled rows as weights.
+    Holm's method with weights: preferred rows have half of it together.
 
     Attributes:
         better_by_margin: Corrected p value of another row being better by the margin or more; 1 where it is unknown.
@@ -104,11 +107,13 @@ def compare_rows_with_best(
         tested = tested.take(np.arange(num_complete))
     to_best = tested.take(np.arange(len(others)))
     adjusted = np.minimum(to_best.adjusted, to_best.p.max())
-    shares = _share_of_each_row(is_preferred, np.ones(num_rows, np.bool_))
+    shares = _share_of_each_row(is_preferred, np.ones(num_rows, np.bool_), _PREFERRED_WEIGHT)
     beyond = _adjust_by_weighted_holm(to_best.beyond_margin, shares[others] / shares[others].sum())
     is_rival = np.ones(num_rows, np.bool_)
     is_rival[others] = adjusted >= ALPHA
-    better = _largest_p_of_a_better_row(tested, pairs, num_rows) / _share_of_each_row(is_preferred, is_rival)
+    better = _largest_p_of_a_better_row(tested, pairs, num_rows) / _share_of_each_row(
+        is_preferred, is_rival, _PREFERRED_SHARE
+    )
     place = np.cumsum(np.arange(num_rows) != of_best) - 1  # of each distinct row among `others`
 
     def of_rows(column: Floats, of_equal: float) -> Floats:
@@ -140,11 +145,11 @@ def _largest_p_of_a_better_row(tested: ContrastEstimates, pairs: Pairs, num_rows
     return complete
 
 
-def _share_of_each_row(is_preferred: NDArray[np.bool_], is_rival: NDArray[np.bool_]) -> Floats:
-    """Share of the error rate of each distinct row: half for the preferred ones, half for other rivals of the best."""
+def _share_of_each_row(is_preferred: NDArray[np.bool_], is_rival: NDArray[np.bool_], for_preferred: float) -> Floats:
+    """Share of the error rate of each distinct row: a part for the preferred ones, the rest for other rivals."""
     of_preferred, of_others = is_preferred.sum(), (is_rival & ~is_preferred).sum()
-    half = 0.5 if of_preferred and of_others else 1.0
-    shares: Floats = np.where(is_preferred, half / max(1, of_preferred), half / max(1, of_others))
+    part, rest = (for_preferred, 1 - for_preferred) if of_preferred and of_others else (1.0, 1.0)
+    shares: Floats = np.where(is_preferred, part / max(1, of_preferred), rest / max(1, of_others))
     return shares
 
 

@@ -178,7 +178,7 @@ def _decided_share(
     """
     drawn = means + of_seeds + of_examples
     is_decided = np.zeros(len(drawn), np.bool_)
-    level = ALPHA / (2 * len(rows))
+    level = ALPHA * 0.8 / max(1, len(rows) - 1)  # about the share of a preferred row
     z = float(special.ndtri(1 - level))
     t = float(special.stdtrit(degrees, 1 - level)) if np.isfinite(degrees) else z
     for row in rows:

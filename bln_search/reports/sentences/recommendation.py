@@ -124,8 +124,8 @@ def _batch_sizes_text(recommendation: Recommendation) -> str | None:
         return None
     sizes = ", ".join(str(size) for size in recommendation.batch_sizes)
     return (
-        "it depends on the mini-batch: measured to be best, or at most a tenth above the best row, with mini-batches of "
-        f"{sizes}"
+        "it depends on the mini-batch: measured to be best, or at most a tenth above the best row, with mini-batches "
+        f"of {sizes}"
     )
 
 

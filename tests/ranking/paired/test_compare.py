@@ -145,7 +145,7 @@ def test_one_row_is_the_best_row():
 
 def test_required_data_would_decide():
     """The observed difference is far from the margin in units of the error that so many seeds leave."""
-    table = draw(np.random.default_rng(1), seeds=3, rows=2, examples=400, of_seed=0.3, noise=0.1)
+    table = draw(np.random.default_rng(3), seeds=3, rows=2, examples=400, of_seed=0.3, noise=0.1)
     comparison = compare_table(table)
     required = comparison.required
     assert required.seeds > 3
