@@ -224,7 +224,7 @@ def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, thre
         }
         for latency in latencies
     ]
-    device_text = f"on {device} with {threads} threads" if device else ""
+    device_text = f"on {device} with {threads} {'thread' if threads == 1 else 'threads'}" if device else ""
     caption = (
         f"Median time of a forward pass {device_text} with quartiles; passes of the configurations were interleaved."
     )
