@@ -32,10 +32,10 @@ ERRORS_IN_MARGINS = (0.15, 0.3, 0.5)
 
 def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
-    tables, example_tables, cases = (60, 20, 100) if options.quick else (500, 200, 2_000)
+    tables, example_tables, cases = (60, 20, 100) if options.quick else (400, 100, 2_000)
     rows = ROWS[:4] if options.quick else ROWS
     errors = [
-        measure_error(kind, count, seeds, tables if count < max(ROWS) else tables // 4)
+        measure_error(kind, count, seeds, tables if count < max(ROWS) else tables // 8)
         for kind in KINDS
         for count in rows
         for seeds in SEEDS
