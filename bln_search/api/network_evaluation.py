@@ -78,12 +78,14 @@ class PreparedRows:
     Attributes:
         estimates: Moments of each layer under each estimate.
         populations: The population values of each layer.
+        by_estimate: The same by estimate.
         rows: The rows.
         measured_with: Fingerprint of the network.
     """
 
     estimates: MomentsByEstimate
     populations: Populations
+    by_estimate: Mapping[str, LayerPopulationsByName]
     rows: Sequence[InferenceRow]
     measured_with: NetworkFingerprint
 
@@ -161,7 +163,8 @@ class NetworkEvaluator:
         measured_with = NetworkFingerprint.of_network(self._network)
         populations = compute_populations_of_layers(layers, estimates, settings.correction, per_slot=settings.per_slot)
         rows = list_possible_inference_rows(layers, estimates, settings.blends)
-        return PreparedRows(estimates, populations, rows, measured_with)
+        by_estimate = _populations_by_estimate(layers, estimates, populations)
+        return PreparedRows(estimates, populations, by_estimate, rows, measured_with)
 
     def make_table(
         self,
@@ -176,7 +179,7 @@ class NetworkEvaluator:
             board=build_leaderboard_from_evaluations(
                 TrialEvaluation(arm="network", seed=0, evaluation=result) for result in measured.evaluations
             ),
-            populations=_populations_by_estimate(layers, prepared.estimates, prepared.populations),
+            populations=prepared.by_estimate,
             outcomes=_outcomes_by_key(measured.evaluations),
             class_prior=measured.classes.class_prior_baseline,
             per_slot=settings.per_slot and any(layer.batch_size != 1 for layer in layers.values()),

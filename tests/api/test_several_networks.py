@@ -12,6 +12,7 @@ from torch import nn
 import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
+from bln_search.ranking.looks import level_of_look
 from bln_search.ranking.paired import OutcomeTable, compare_rows
 from tests.api.own_network import make_network
 from tests.api.shifted_data import conditions, make_data, trained
@@ -68,7 +69,7 @@ def test_the_comparison_is_that_of_a_study_with_seeds(ranked):
         np.stack([[getattr(outcome, name) for outcome in rows] for rows in outcomes]) for name in ("losses", "correct")
     )
     table = OutcomeTable(losses.astype(np.float32), correct)
-    expected = compare_rows(keys, table, Split.VALIDATION, current=ranked.as_is.row.key)
+    expected = compare_rows(keys, table, Split.VALIDATION, level=level_of_look(0), current=ranked.as_is.row.key)
     assert ranked.comparison == expected
     assert ranked.comparison.seeds == 3
 
