@@ -42,7 +42,7 @@ def main() -> None:
     ]
     print("error", max(case["now"] for case in errors), flush=True)
     over_examples = [
-        measure_error_over_examples(8, seeds, examples, example_tables // (4 if examples == max(EXAMPLES) else 1))
+        measure_error_over_examples(8, seeds, examples, 2 * example_tables)
         for examples in EXAMPLES
         for seeds in (1, *SEEDS)
     ]

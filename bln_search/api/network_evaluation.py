@@ -85,7 +85,7 @@ class PreparedRows:
 
     estimates: MomentsByEstimate
     populations: Populations
-    by_estimate: Mapping[str, LayerPopulationsByName]
+    by_estimate: dict[str, dict[str, Any]]
     rows: Sequence[InferenceRow]
     measured_with: NetworkFingerprint
 
