@@ -11,7 +11,7 @@ from bln_search.core.blend import POPULATION_NAME
 from bln_search.core.enums import Split
 from bln_search.ranking.selection.condition_criteria import Criterion
 
-_COLUMNS = ("group", "configuration", "population", "batch")
+_COLUMNS = ("verdict", "configuration", "population", "batch")
 
 _L = TypeVar("_L", bound=Loader)
 _M = TypeVar("_M", bound=Loader)

@@ -19,7 +19,7 @@ def test_impossible_names_of_populations_are_one_error_without_a_call(name):
     assert network.calls == 0
 
 
-@pytest.mark.parametrize("name", [*NAMES, "mean", "worst", "regret", "batch", "configuration", "population", "group"])
+@pytest.mark.parametrize("name", [*NAMES, "mean", "worst", "regret", "batch", "configuration", "population", "verdict"])
 def test_impossible_names_of_conditions_are_one_error_without_a_call(name):
     network = Counted()
     with pytest.raises(ValueError, match="condition"):
