@@ -83,7 +83,7 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     assert check.loss >= check.baseline.loss
     assert analysis_sentences(analysis)[:2] == [
         class_prior_baseline_warning(check),
-        recommendation_text(analysis.recommendation),
+        recommendation_text(analysis.recommendation, comparison=analysis.comparison),
     ]
     without_data = compute_and_store_analysis(worker.ledger, untrained, None, save=False)
     assert without_data.no_better_than_class_prior == check, "a stored result is kept where the data are missing"
