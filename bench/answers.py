@@ -11,6 +11,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from typing import Any
+
 from bench.support.answers.errors import (
     EFFECT,
     measure_error,
@@ -20,7 +24,7 @@ from bench.support.answers.errors import (
     measure_power,
 )
 from bench.support.answers.own_studies import measure_own_studies, measure_subsets
-from bench.support.answers.regret import measure_regret
+from bench.support.answers.regret import list_cells, measure_regret
 from bench.support.answers.tables import KINDS, KINDS_OF_POWER
 from bench.support.reporting import finish, make_parser
 
@@ -34,36 +38,43 @@ def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
     tables, example_tables, cases = (60, 20, 100) if options.quick else (400, 100, 2_000)
     rows = ROWS[:4] if options.quick else ROWS
-    errors = [
-        measure_error(kind, count, seeds, tables if count < max(ROWS) else tables // 8)
-        for kind in KINDS
-        for count in rows
-        for seeds in SEEDS
-    ]
-    print("error", max(case["now"] for case in errors), flush=True)
-    over_examples = [
-        measure_error_over_examples(8, seeds, examples, 2 * example_tables)
-        for examples in EXAMPLES
-        for seeds in (1, *SEEDS)
-    ]
-    print("error over examples", max(case["now"] for case in over_examples), flush=True)
-    at_margin = [
-        measure_error_at_margin(kind, count, seeds, error, example_tables)
-        for kind in KINDS[:4]
-        for count in (2, 16)
-        for seeds in SEEDS
-        for error in ERRORS_IN_MARGINS
-    ]
-    for case in at_margin:
-        print("error at the margin", case, flush=True)
-    looks = [measure_error_over_looks(kind, count, tables) for kind in KINDS[:4] for count in rows[:4]]
-    print("error over looks", max(case["planned"] for case in looks), flush=True)
-    powers = [measure_power(kind, seeds, tables) for kind in KINDS_OF_POWER for seeds in SEEDS]
-    for case in powers:
-        print("power", case, flush=True)
-    regret = measure_regret(cases)
-    for cell in regret:
-        print("regret", cell, flush=True)
+    cells = list_cells()
+    with ProcessPoolExecutor() as pool:
+
+        def measure(
+            measure_case: Callable[..., dict[str, Any]], cases: Iterable[tuple[Any, ...]]
+        ) -> list[dict[str, Any]]:
+            results = [future.result() for future in [pool.submit(measure_case, *case) for case in cases]]
+            for result in results:
+                print(measure_case.__name__, result, flush=True)
+            return results
+
+        errors = measure(
+            measure_error,
+            (
+                (kind, count, seeds, tables if count < max(ROWS) else tables // 8)
+                for kind in KINDS
+                for count in rows
+                for seeds in SEEDS
+            ),
+        )
+        over_examples = measure(
+            measure_error_over_examples,
+            ((8, seeds, examples, 2 * example_tables) for examples in EXAMPLES for seeds in (1, *SEEDS)),
+        )
+        at_margin = measure(
+            measure_error_at_margin,
+            (
+                (kind, count, seeds, error, example_tables)
+                for kind in KINDS[:4]
+                for count in (2, 16)
+                for seeds in SEEDS
+                for error in ERRORS_IN_MARGINS
+            ),
+        )
+        looks = measure(measure_error_over_looks, ((kind, count, tables) for kind in KINDS[:4] for count in rows[:4]))
+        powers = measure(measure_power, ((kind, seeds, tables) for kind in KINDS_OF_POWER for seeds in SEEDS))
+        regret = measure(measure_regret, ((*cell, max(1, round(cases / len(cells)))) for cell in cells))
     studies, subsets = measure_own_studies(), measure_subsets()
     print(f"own studies {studies}\nsubsets of three of ten seeds {subsets}", flush=True)
     finish(

@@ -113,4 +113,4 @@ def measure_subsets(seeds: int = 10) -> dict[str, Any]:
             excess = means[recommendation.key] - min(means.values())
             counts["wrong_answers"] += recommendation.verdict is not Verdict.CANNOT_TELL and excess > comparison.margin
             counts["subsets"] += 1
-    return dict(counts)
+    return {name: int(count) for name, count in counts.items()}

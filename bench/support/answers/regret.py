@@ -93,36 +93,31 @@ RULES: dict[str, Callable[[OutcomeTable], int]] = {
 }
 
 
-def measure_regret(cases: int) -> list[dict[str, Any]]:
-    """Mean regret of each rule, and how often its row is worse than the row in use by more than the margin, by cell.
-
-    Args:
-        cases: Number of simulated studies, spread evenly over the cells.
-    """
+def list_cells() -> list[tuple[int, str, float, int]]:
+    """Number, shape, standard deviation of the effects, and number of examples of each cell."""
     cells = [cell for cell in itertools.product(SHAPES, EFFECTS, EXAMPLES) if cell[1] > 0 or cell[0] == SHAPES[0]]
-    results = []
-    for index, (shape, effect, examples) in enumerate(cells):
-        rng = np.random.default_rng([index, 54])
-        regret: dict[str, list[float]] = {name: [] for name in RULES}
-        harm: dict[str, list[bool]] = {name: [] for name in RULES}
-        for number in range(max(1, round(cases / len(cells)))):
-            true, table = _simulate(shape, effect, examples, NETWORKS[number % len(NETWORKS)], rng)
-            for name, rule in RULES.items():
-                row = rule(table)
-                regret[name].append(float(true[row] - true.min()))
-                harm[name].append(bool(true[row] - true[_IN_USE] > DEFAULT_MARGIN))
-        results.append(
-            {
-                "shape": shape,
-                "effect": effect,
-                "examples": examples,
-                "cases": len(regret["now"]),
-                "regret": {name: float(np.mean(values)) for name, values in regret.items()},
-                "regret_error": {
-                    name: float(np.std(np.subtract(regret["now"], values)) / np.sqrt(len(values)))
-                    for name, values in regret.items()
-                },
-                "worse_than_row_in_use": {name: float(np.mean(values)) for name, values in harm.items()},
-            }
-        )
-    return results
+    return [(number, *cell) for number, cell in enumerate(cells)]
+
+
+def measure_regret(index: int, shape: str, effect: float, examples: int, cases: int) -> dict[str, Any]:
+    """Mean regret of each rule in a cell, and how often its row is worse than that in use by more than the margin."""
+    rng = np.random.default_rng([index, 54])
+    regret: dict[str, list[float]] = {name: [] for name in RULES}
+    harm: dict[str, list[bool]] = {name: [] for name in RULES}
+    for number in range(cases):
+        true, table = _simulate(shape, effect, examples, NETWORKS[number % len(NETWORKS)], rng)
+        for name, rule in RULES.items():
+            row = rule(table)
+            regret[name].append(float(true[row] - true.min()))
+            harm[name].append(bool(true[row] - true[_IN_USE] > DEFAULT_MARGIN))
+    return {
+        "shape": shape,
+        "effect": effect,
+        "examples": examples,
+        "cases": cases,
+        "regret": {name: float(np.mean(values)) for name, values in regret.items()},
+        "regret_error": {
+            name: float(np.std(np.subtract(regret["now"], values)) / np.sqrt(cases)) for name, values in regret.items()
+        },
+        "worse_than_row_in_use": {name: float(np.mean(values)) for name, values in harm.items()},
+    }
