@@ -11,6 +11,7 @@ import numpy as np
 from bln_search.api.compared_scores import ComparedScore, ComparedScores
 from bln_search.api.score_table import is_study, read_score_table
 from bln_search.core.errors import DataError
+from bln_search.ranking.comparison import Verdict
 from bln_search.ranking.paired.compare import TableComparison, compare_with_best, mean_difference
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.selection.expected_loss import expected_difference
@@ -69,20 +70,21 @@ def compare(
     if expected_difference(differences[chosen], variances[chosen], len(rows) - 1) > compared.margin:
         chosen = 0
     are_best = [bool(is_best) for is_best in (differences == 0) & (variances == 0)]
+    verdict = judge_choice(
+        [row.verdict for row, is_best in zip(rows, are_best, strict=True) if not is_best],
+        is_best=are_best[chosen],
+        is_settled=compared.is_settled[chosen],
+    )
     return ComparedScores(
         rows=rows,
         recommended=rows[chosen],
-        verdict=judge_choice(
-            [row.verdict for row, is_best in zip(rows, are_best, strict=True) if not is_best],
-            is_best=are_best[chosen],
-            is_settled=compared.is_settled[chosen],
-        ),
+        verdict=verdict,
         lower_is_better=lower_is_better,
         practical=compared.margin,
         seeds=len(losses),
         examples=losses.shape[2],
         optimism=compared.optimism,
-        required=compared.required,
+        required=compared.required if verdict is Verdict.CANNOT_TELL else None,
     )
 
 

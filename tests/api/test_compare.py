@@ -141,6 +141,7 @@ def test_order_constants_and_direction_change_nothing(random, seeds, rows, examp
         "shifted": compare(scores + 100, names=names, **options),
         "negated": compare(-scores, names=names, lower_is_better=False, **options),
     }
+    assert (expected.required is None) == (expected.verdict != "cannot tell")
     for change, result in results.items():
         sign, shift = -1 if change == "negated" else 1, 100 if change == "shifted" else 0
         assert (result.verdict, result.recommended.name) == (expected.verdict, expected.recommended.name), change

@@ -23,7 +23,7 @@ from tests.api.shifted_data import make_data, trained
 TRAIN = make_data(200, 1)
 CLEAR = make_data(2000, scale=2.0, shift=1.0)
 OPEN = make_data(480, scale=2.0, shift=1.0)
-"""In these the converted BLN network has rows that are worse, and others that cannot be told apart."""
+"""In these the converted BLN network has rows that are worse, and others about which the verdict is `cannot tell`."""
 
 
 def make_bln():

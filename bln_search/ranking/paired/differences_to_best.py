@@ -35,7 +35,7 @@ from bln_search.ranking.statistics.intervals import ALPHA
 
 _MAX_ROWS_OF_ALL_PAIRS = 48
 _SAMPLED_PAIRS_PER_ROW = 2
-_PREFERRED_SHARE, _PREFERRED_WEIGHT = 0.8, 0.5
+PREFERRED_SHARE, _PREFERRED_WEIGHT = 0.8, 0.5
 """Parts of the error rate that preferred rows have: of being settled, and of practical equality to the best row."""
 
 _MAX_PREFERRED_ROWS = 4
@@ -112,7 +112,7 @@ def compare_rows_with_best(
     is_rival = np.ones(num_rows, np.bool_)
     is_rival[others] = adjusted >= ALPHA
     better = _largest_p_of_a_better_row(tested, pairs, num_rows) / _share_of_each_row(
-        is_preferred, is_rival, _PREFERRED_SHARE
+        is_preferred, is_rival, PREFERRED_SHARE
     )
     place = np.cumsum(np.arange(num_rows) != of_best) - 1  # of each distinct row among `others`
 

@@ -32,6 +32,7 @@ from scipy import special
 
 from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER, RequiredData
 from bln_search.ranking.paired.crossed_anova import MIN_MODERATED_ROWS, MIN_MODERATED_SEEDS, ContrastEstimates
+from bln_search.ranking.paired.differences_to_best import PREFERRED_SHARE
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.statistics.intervals import ALPHA
 
@@ -178,7 +179,7 @@ def _decided_share(
     """
     drawn = means + of_seeds + of_examples
     is_decided = np.zeros(len(drawn), np.bool_)
-    level = ALPHA * 0.8 / max(1, len(rows) - 1)  # about the share of a preferred row
+    level = ALPHA * PREFERRED_SHARE / max(1, len(rows) - 1)  # of each preferred row, about
     z = float(special.ndtri(1 - level))
     t = float(special.stdtrit(degrees, 1 - level)) if np.isfinite(degrees) else z
     for row in rows:

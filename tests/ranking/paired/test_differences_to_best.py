@@ -98,10 +98,8 @@ def test_verdicts_follow_from_the_tests():
     best = int(losses.mean(axis=(0, 2)).argmin())
     differences = differences_to_best(type(table)(losses, losses < 0), "loss", best, 0.05)
     verdicts = row_verdicts(differences, best, 0.05)
-    assert verdicts[best] is RowVerdict.BEST
-    assert verdicts[2] is RowVerdict.WORSE
-    assert verdicts[1 - best if best < 2 else 0] is RowVerdict.PRACTICALLY_EQUAL or best == 3
-    assert RowVerdict.CANNOT_TELL in verdicts
+    equal, best_verdict = RowVerdict.PRACTICALLY_EQUAL, RowVerdict.BEST
+    assert verdicts == [best_verdict, equal, RowVerdict.WORSE, RowVerdict.CANNOT_TELL]
 
 
 @pytest.mark.parametrize("rows", [60, 1000])
