@@ -94,8 +94,11 @@ def _make_recommendation_summary(
 
 
 def _find_num_additional_seeds(comparison: Comparison) -> int | None:
-    """Seeds to add; None where they cannot decide, or only a number too large to name can."""
+    """Seeds to add; None where they cannot decide, or only a number too large to name can.
+
+    With a single seed, nothing is known about other trainings yet.
+    """
     required = comparison.required
-    if required is None:
+    if required is None or comparison.seeds == 1:
         return _DEFAULT_MORE_SEEDS
     return None if required.seeds is None else max(1, required.seeds - comparison.seeds)

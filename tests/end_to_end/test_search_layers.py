@@ -38,10 +38,10 @@ main()
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
     """A home in which the study was run, and the call."""
-    home = tmp_path_factory.mktemp("ran") / "home"
-    home.mkdir()
-    (home / "layered.yaml").write_text(STUDY)
-    process = call("run", home / "layered.yaml", "--workers", "1", home=home, check=0)
+    folder = tmp_path_factory.mktemp("ran")
+    home = folder / "home"
+    (folder / "layered.yaml").write_text(STUDY)
+    process = call("run", folder / "layered.yaml", "--workers", "1", home=home, check=0)
     return home, process
 
 
