@@ -59,6 +59,7 @@ TEXT_BLOCKS = {
     "y = γ": "norms/test_normalization.py",
     "μ̂ = Σ a_i n_i μ_i": "norms/test_memory_sources.py",
     "√((σ² + ε)": "norms/test_invariances.py",
+    "__main__": "docs/test_contributing.py",
     "prometheus --config.file": "docs/test_monitoring.py",
     "backups/": "contracts/backups/test_manifest.py",
     "bln-search serve": "docs/test_blocks.py",
