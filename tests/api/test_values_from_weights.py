@@ -10,10 +10,11 @@ import bln_search
 from bln_search.core.enums import Split
 from tests.api.export.forms import forms_of
 from tests.api.test_analytic_conversion import Residual
+from tests.support.tiers import thinned
 
 
 @pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
-@pytest.mark.parametrize(("method", "number", "code"), [("bn", 9, "AT--"), ("bln", 81, "FATA")])
+@pytest.mark.parametrize(("method", "number", "code"), thinned([("bn", 9, "AT--"), ("bln", 81, "FATA")], 2))
 def test_rows_with_a_are_ranked_applied_and_exported(method, number, code, tmp_path):
     torch.manual_seed(0)
     network = bln_search.convert(Residual(), method=method)

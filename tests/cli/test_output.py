@@ -32,11 +32,37 @@ def test_columns_is_respected_in_terminal_and_pipe(columns, is_terminal, width):
     assert choose_output_width(environment, is_terminal=is_terminal) == width
 
 
-def test_the_console_of_a_pipe_has_the_width_of_columns():
-    code = "from bln_search.cli.output import results; print(results.width)"
-    environment = {**os.environ, "COLUMNS": "72"}
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert process.stdout.strip() == "72"
+PROGRAM = """
+from bln_search.cli.output import errors, make_records_table, print_line, results
+
+errors.print("word " * 60, end="")
+print(results.width, end="\\n---\\n")
+records = [{"name": "a", "state": "b" * 20}, {"name": "c", "state": "d"}]
+results.print(make_records_table(records, ("name", "state")))
+results.print("first  \\n second ")
+print("---")
+print_line("word-with-hyphens " * 20)
+print("---")
+print_line("written to " + "/folder" * 20)
+print_line("about 1.7 MB (12 %) " * 20)
+"""
+
+
+@pytest.fixture(scope="module")
+def piped():
+    """Errors, and results in parts, of a process that writes to pipes: without a width and with one of 60 columns."""
+    written = {}
+    for columns in ("", "60"):
+        environment = {**os.environ, "COLUMNS": columns}
+        process = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, env=environment)
+        assert process.returncode == 0, process.stderr
+        written[columns] = (process.stderr, *process.stdout.split("---\n"))
+    return written
+
+
+def test_the_console_of_a_pipe_has_the_width_of_columns(piped):
+    _, width, *_ = piped["60"]
+    assert width.strip() == "60"
 
 
 ROWS = [
@@ -75,42 +101,29 @@ def test_times_are_printed_to_the_minute_in_one_cell():
     assert datetime.fromisoformat(text.splitlines()[-1].strip()) == moment.replace(second=0, microsecond=0)
 
 
-def test_messages_are_wrapped_on_a_terminal_only():
-    code = "from bln_search.cli.output import errors; errors.print('word ' * 60, end='')"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stderr == "word " * 60
+def test_messages_are_wrapped_on_a_terminal_only(piped):
+    messages, *_ = piped[""]
+    assert messages == "word " * 60
 
 
-def test_printed_results_have_no_spaces_at_the_ends_of_lines():
-    code = (
-        "from bln_search.cli.output import make_records_table, results\n"
-        "results.print(make_records_table([{'name': 'a', 'state': 'b' * 20}, {'name': 'c', 'state': 'd'}], "
-        "('name', 'state')))\nresults.print('first  \\n second ')"
-    )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    lines = process.stdout.split("\n")
+def test_printed_results_have_no_spaces_at_the_ends_of_lines(piped):
+    _, _, table, *_ = piped[""]
+    lines = table.split("\n")
     assert lines == [line.rstrip() for line in lines]
     assert lines[-3:] == ["first", " second", ""]
-    assert "b" * 20 in process.stdout
+    assert "b" * 20 in table
 
 
 @pytest.mark.parametrize("columns", ["60", ""])
-def test_a_sentence_is_wrapped_where_the_output_has_a_width(columns):
-    code = "from bln_search.cli.output import print_line; print_line('word-with-hyphens ' * 20)"
-    environment = {**os.environ, "COLUMNS": columns}
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    lines = process.stdout.splitlines()
+def test_a_sentence_is_wrapped_where_the_output_has_a_width(piped, columns):
+    _, _, _, sentence, _ = piped[columns]
+    lines = sentence.splitlines()
     assert len(lines) == (7 if columns else 1)
-    assert process.stdout.split() == ["word-with-hyphens"] * 20
+    assert sentence.split() == ["word-with-hyphens"] * 20
     assert all(len(line) <= 60 for line in lines) == bool(columns)
 
 
-def test_a_path_wider_than_the_terminal_and_a_number_with_its_unit_stay_whole():
-    code = (
-        "from bln_search.cli.output import print_line; "
-        "print_line('written to ' + '/folder' * 20); print_line('about 1.7 MB (12 %) ' * 20)"
-    )
-    environment = {**os.environ, "COLUMNS": "50"}
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert "/folder" * 20 in process.stdout
-    assert (process.stdout.count("1.7 MB"), process.stdout.count("12 %")) == (20, 20)
+def test_a_path_wider_than_the_terminal_and_a_number_with_its_unit_stay_whole(piped):
+    *_, text = piped["60"]
+    assert "/folder" * 20 in text
+    assert (text.count("1.7 MB"), text.count("12 %")) == (20, 20)

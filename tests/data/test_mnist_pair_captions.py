@@ -72,6 +72,7 @@ def test_equal_labels_are_equal_meanings():
     np.testing.assert_array_equal(inputs["image"], images)
 
 
+@pytest.mark.slow
 def test_the_data_set_has_the_promised_size_and_types(monkeypatch):
     use_small_mnist(monkeypatch)
     data = decode_mnist_pair_captions(lambda _: b"")

@@ -33,17 +33,17 @@ from tests.evaluation.builders import (
 )
 from tests.evaluation.networks import NETWORKS
 from tests.evaluation.plain_passes import assert_equal_to_plain_passes, plain_losses
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 
-@pytest.mark.parametrize(("name", "semantics"), latin(NETWORKS, ["paper", "reference"]))
+@pytest.mark.parametrize(("name", "semantics"), thinned(latin(NETWORKS, ["paper", "reference"]), 2))
 def test_bln_losses_equal_plain_passes(name, semantics):
     network = build_network(name, semantics=semantics)
     populations = estimate_populations(network, name)
     assert_equal_to_plain_passes(network, name, populations, row_specs(network))
 
 
-@pytest.mark.parametrize(("name", "method"), latin(NETWORKS, ["bn", "ln"]))
+@pytest.mark.parametrize(("name", "method"), thinned(latin(NETWORKS, ["bn", "ln"]), 3, start=1))
 def test_bn_and_ln_losses_equal_plain_passes(name, method):
     network = build_network(name, method=method)
     rows = row_specs(network)
@@ -51,20 +51,20 @@ def test_bn_and_ln_losses_equal_plain_passes(name, method):
     assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
 
 
-@pytest.mark.parametrize(("name", "method", "affine"), latin(NETWORKS, ["ln", "bln"], ["channel", "unit"]))
+@pytest.mark.parametrize(("name", "method", "affine"), thinned(latin(NETWORKS, ["ln", "bln"], ["channel", "unit"]), 3))
 def test_statistics_over_the_whole_layer_equal_plain_passes(name, method, affine):
     network = build_network(name, method, axes="layer", affine=affine)
     rows = row_specs(network)
     assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", thinned(NETWORKS, 4, start=1))
 def test_one_gain_for_each_unit_at_positions_equals_plain_passes(name):
     network = build_network(name, affine="unit")
     assert_equal_to_plain_passes(network, name, estimate_populations(network, name), row_specs(network))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", thinned(NETWORKS, 4, start=2))
 def test_mbn_losses_equal_plain_passes(name):
     network = build_network(name, method="mbn")
     network.train()
@@ -96,7 +96,7 @@ def test_per_slot_populations_equal_plain_passes(name, semantics):
     assert_equal_to_plain_passes(network, name, populations, row_specs(network))
 
 
-@pytest.mark.parametrize("name", ["lenet", "residual"])
+@pytest.mark.parametrize("name", thinned(["lenet", "residual"], 2))
 def test_a_small_memory_limit_does_not_change_losses(name):
     network = build_network(name)
     populations = estimate_populations(network, name)
@@ -104,7 +104,7 @@ def test_a_small_memory_limit_does_not_change_losses(name):
     assert_equal_to_plain_passes(network, name, populations, row_specs(network), memory_limit=1)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", thinned(NETWORKS, 4, start=3))
 def test_row_by_row_evaluation_equals_plain_passes(name):
     network = build_network(name)
     populations = estimate_populations(network, name)

@@ -44,7 +44,7 @@ def merge(batches):
     return merged
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(trials(), min_size=1, max_size=12), st.sampled_from([Split.VALIDATION, Split.TEST]), st.data())
 def test_updated_leaderboard_equals_that_of_all_results(batches, split, data):
     by_identity = {}

@@ -143,7 +143,7 @@ def test_later_probes_keep_those_of_other_kinds(analysed):
     before = {kind: count(worker, study_id, kind) for kind in ProbeKind}
     progress_lines = []
     measured = probe_networks_of_study(
-        worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(2,)), progress_lines.append
+        worker.ledger, study_id, worker.environment, ProbesSpec(batch_sizes=(40,)), progress_lines.append
     )
     assert len(progress_lines) == 2
     assert measured == count(worker, study_id, ProbeKind.SIZE)

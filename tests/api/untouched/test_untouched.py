@@ -81,7 +81,7 @@ def draw_from_every_global_generator():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", thinned([*PLAIN, *STATES], 6))
+@pytest.mark.parametrize("name", thinned([*PLAIN, *STATES], 12))
 def test_network_and_generators_are_as_before(name, tmp_path):
     network, batches = make({**PLAIN, **STATES}[name])
     with torch.random.fork_rng():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from functools import cache
 
 import pytest
 
@@ -20,14 +19,13 @@ arms: [{method: bln}, {method: bn}]
 seeds: [0, 1, 2]
 evaluation: {batch_sizes: [1, 25]}
 """
-measure_once = cache(measure_process_start_seconds)
 SAMPLED = "space: {training.learning_rate: {kind: float, low: 1e-4, high: 0.1}}\nsearch: {sampler: random, trials: 2}\n"
 
 
 @pytest.fixture(autouse=True)
 def process_start(monkeypatch):
-    """The start of a process for trials is measured once."""
-    monkeypatch.setattr(estimate_module, "measure_process_start_seconds", measure_once)
+    """The start of a process for trials has a duration that is not measured."""
+    monkeypatch.setattr(estimate_module, "measure_process_start_seconds", lambda _: 2.5)
 
 
 @pytest.fixture
@@ -120,6 +118,7 @@ def test_an_estimate_has_the_seconds_of_each_part_and_arm_and_of_the_study(file,
     printed = estimate(invoke, file, "--workers", "1")
     assert (printed["inputs"], printed["device"], printed["workers"], printed["trials"]) == ("data set", "cpu", 1, 6)
     assert printed["slowdown_factor"] == 1
+    assert printed["seconds_of_process_start"] == 2.5
     assert [(arm["arm"], arm["trials"], arm["batch_size"]) for arm in printed["arms"]] == [
         ("bln", 3, 25),
         ("bn", 3, 25),
@@ -136,6 +135,12 @@ def test_an_estimate_has_the_seconds_of_each_part_and_arm_and_of_the_study(file,
         assert arm["seconds_of_training_per_trial"] == pytest.approx(training)
         assert arm["seconds_per_step_lower_quartile"] <= arm["seconds_per_step_median"]
         assert arm["seconds_per_step_median"] <= arm["seconds_per_step_upper_quartile"]
+
+
+@pytest.mark.slow
+def test_the_start_of_a_process_is_measured(file, invoke, monkeypatch):
+    monkeypatch.setattr(estimate_module, "measure_process_start_seconds", measure_process_start_seconds)
+    assert estimate(invoke, file, "--workers", "1")["seconds_of_process_start"] > 0.1
 
 
 def test_records_of_an_estimate_are_those_of_its_arms(file, invoke, records):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from bln_search.search.layers.strategies import StrategyOptions
 from tests.evaluation.builders import SIZE, draw_examples
 from tests.evaluation.tree.builders import make_evaluator
 from tests.storage.searches import assert_same
+from tests.support.tiers import latin, thinned
 
 N = 34
 """Six mini-batches, four examples in the last one."""
@@ -62,8 +64,10 @@ class ExhaustiveSearch:
         return chosen, self.losses[example_choices, examples], self.correct[example_choices, examples], apparent
 
 
-@pytest.mark.parametrize("folds", [2, 3, 6])
-@pytest.mark.parametrize("kind", [LayerSearchAlgorithm.EXACT, LayerSearchAlgorithm.COORDINATE])
+@pytest.mark.parametrize(
+    ("kind", "folds"),
+    thinned(product([LayerSearchAlgorithm.EXACT, LayerSearchAlgorithm.COORDINATE], [2, 3, 6]), 4, start=1),
+)
 def test_confirmed_outcomes_use_choices_of_other_folds(folds, kind):
     """A coordinate search with every restart there is finds the best of this small space, too."""
     tree, parts = make_evaluator_and_folds(folds)
@@ -116,7 +120,7 @@ def test_sums_cover_every_configuration_and_fold():
     np.testing.assert_allclose(record.sums.accuracy_per_configuration, expected_record.correct.mean(1), rtol=1e-12)
 
 
-@pytest.mark.parametrize("max_outcomes", [1, 20, 10_000])
+@pytest.mark.parametrize("max_outcomes", thinned([1, 20, 10_000], 3, start=1))
 def test_best_configurations_are_kept_with_outcomes(max_outcomes):
     tree, parts = make_evaluator_and_folds()
     plan = LayerSearchOptions(keep=max_outcomes)
@@ -246,8 +250,7 @@ def test_tied_layers_are_searched_as_one():
     np.testing.assert_array_equal(record.confirmed.losses, record.confirmed_uniform.losses)
 
 
-@pytest.mark.parametrize("kind", LayerSearchAlgorithm)
-@pytest.mark.parametrize("weight", [float("nan"), float("inf")])
+@pytest.mark.parametrize(("kind", "weight"), latin(LayerSearchAlgorithm, [float("nan"), float("inf")]))
 def test_network_without_finite_loss_raises_model_error(kind, weight):
     tree, parts = make_evaluator_and_folds()
     with torch.no_grad():

@@ -13,6 +13,7 @@ from bln_search.core.states import TrialState
 from bln_search.search.optuna.sampler import OptunaPointSampler
 from bln_search.specs.sections.search import Objective, Pruner, Sampler, SearchSpec
 from bln_search.specs.sections.space import Space
+from tests.support.tiers import latin, thinned
 
 SPACE = TypeAdapter(Space).validate_python(
     {
@@ -28,6 +29,8 @@ CHOICES = TypeAdapter(Space).validate_python(
         "training.optimizer": {"kind": "choice", "values": ["sgd", "adam"]},
     }
 )
+
+SUGGESTING = thinned([sampler for sampler in Sampler if sampler not in (Sampler.GRID, Sampler.BRENT)], 3, start=1)
 
 OPENED = []
 
@@ -83,20 +86,20 @@ def states(url):
     return [trial.state.name for trial in study.trials]
 
 
-@pytest.mark.parametrize("sampler", [sampler for sampler in Sampler if sampler not in (Sampler.GRID, Sampler.BRENT)])
+@pytest.mark.parametrize("sampler", SUGGESTING)
 def test_every_sampler_suggests_points_of_the_space(url, sampler):
     arm_sampler = make_sampler(url, sampler=sampler)
-    for step in range(6):
+    for step in range(5):
         record = ask(arm_sampler, f"key{step}")
         assert 1e-4 <= record.parameters["training.learning_rate"] <= 1
         assert record.parameters["arm.memory"] % 5 == 0
         assert set(record.parameters["arm.lambda"]["steps"]) == {"0", "0.5"}
         record.loss = record.parameters["training.learning_rate"]
         arm_sampler.tell([record])
-    assert states(url) == ["COMPLETE"] * 6
+    assert states(url) == ["COMPLETE"] * 5
 
 
-@pytest.mark.parametrize("sampler", [Sampler.RANDOM, Sampler.TPE, Sampler.GP, Sampler.NSGA2])
+@pytest.mark.parametrize("sampler", thinned([Sampler.RANDOM, Sampler.TPE, Sampler.GP, Sampler.NSGA2], 4))
 def test_choices_and_schedules_are_suggested_unchanged(url, sampler):
     arm_sampler = make_sampler(url, CHOICES, sampler=sampler)
     suggested = [ask(arm_sampler, f"key{step}").parameters for step in range(12)]
@@ -127,8 +130,7 @@ def test_bad_trial_is_pruned_and_recorded_as_pruned(url):
     assert states(url) == ["COMPLETE", "PRUNED"]
 
 
-@pytest.mark.parametrize("pruner", [Pruner.ASHA, Pruner.MEDIAN])
-@pytest.mark.parametrize("restarts", [False, True])
+@pytest.mark.parametrize(("pruner", "restarts"), latin([Pruner.ASHA, Pruner.MEDIAN], [False, True]))
 def test_repeated_epochs_get_the_decisions_of_the_first_time(url, pruner, restarts):
     """Other trials have improved meanwhile, and the decision to stop may have been lost with the driver."""
 
