@@ -14,6 +14,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.norms.analytic.layer import NormalizationFromWeights
 from tests.api.export.forms import forms_of
+from tests.support.tiers import thinned
 
 METHODS = ["wn", "normprop", "ap2"]
 
@@ -98,7 +99,7 @@ def test_inputs_are_needed_with_these_methods_only(trained):
         bln_search.convert(nn.BatchNorm1d(3), method="wn", example_inputs=torch.zeros(2, 3))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", thinned(METHODS, 3))
 def test_per_layer_losses_equal_those_of_the_configured_network(trained, method):
     x, y, loader = examples()
     converted = bln_search.convert(trained, method=method, example_inputs=x[:2])

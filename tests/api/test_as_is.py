@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 import bln_search
 from bln_search.core.enums import Split
+from tests.support.tiers import latin
 
 
 def batches(seed, count=10, size=20, shift=0.0):
@@ -85,8 +86,7 @@ def evaluated(network, train, validation, **options):
         return bln_search.evaluate_configurations(network, train, validation, **options)
 
 
-@pytest.mark.parametrize("one_pass", [True, False])
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "one_pass"), latin(NETWORKS, [True, False]))
 def test_current_row_has_the_losses_of_the_network(name, one_pass):
     network, validation = trained(name), batches(2)
     expected = losses(network, validation)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import bln_search
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # warnings of torch's compiler
 X, Y = torch.randn(120, 6, generator=torch.Generator().manual_seed(0)), torch.arange(120) % 3
@@ -54,7 +54,7 @@ def new_compiler():
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize(("name", "one_pass"), latin(tuple(COMPILED), [True, False]))
+@pytest.mark.parametrize(("name", "one_pass"), thinned(latin(tuple(COMPILED), [True, False]), 3))
 def test_a_compiled_network_has_the_table_of_the_plain_one(name, one_pass):
     network = make_network()
     expected = losses(bln_search.evaluate_configurations(network, BATCHES, BATCHES, one_pass=one_pass))
@@ -64,7 +64,7 @@ def test_a_compiled_network_has_the_table_of_the_plain_one(name, one_pass):
     assert actual == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", COMPILED)
+@pytest.mark.parametrize("name", thinned(COMPILED, 3, start=1))
 def test_a_compiled_network_is_searched_by_layer(name):
     network = make_network()
     expected = bln_search.search_layers(network, BATCHES, BATCHES)
@@ -76,7 +76,7 @@ def test_a_compiled_network_is_searched_by_layer(name):
     )
 
 
-@pytest.mark.parametrize(("method", "mode"), latin(["same", "bln", "bn", "ln"], [True, False]))
+@pytest.mark.parametrize(("method", "mode"), thinned(latin(["same", "bln", "bn", "ln"], [True, False]), 2))
 def test_a_compiled_network_is_compiled_once_for_all_mini_batches(method, mode):
     network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.LayerNorm(8), nn.Linear(8, 3))
     converted = bln_search.convert(network, method=method)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from bln_search import BLN, apply_configuration, convert, evaluate_configurations, search_layers
+from tests.support.tiers import thinned
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
@@ -163,7 +164,7 @@ def test_copies_set_padding_to_the_same_zeros(make_copy):
             torch.testing.assert_close(network(tokens()), plain(tokens()), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("mask_check", [True, False])
+@pytest.mark.parametrize("mask_check", thinned([True, False], 2))
 def test_exported_encoder_equals_the_eager_encoder(mask_check):
     """torch's own encoder puts no zeros into an exported program if it checks the mask."""
     plain, converted = plain_and_converted(Pooling(norm=True, mask_check=mask_check))
@@ -175,7 +176,7 @@ def test_exported_encoder_equals_the_eager_encoder(mask_check):
         torch.testing.assert_close(exported(tokens()), plain(tokens()), rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("aligned", [0, 1, 2, 3])
+@pytest.mark.parametrize("aligned", thinned([0, 1, 2, 3], 2))
 def test_padding_is_zero_in_one_pass_and_layer_by_layer(aligned):
     """Mini-batches of which some have their padding in the middle: these have no zeros."""
     network = plain_and_converted(Pooling(norm=True))[1]

@@ -14,7 +14,7 @@ from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Split
 from bln_search.core.method import Method
 from bln_search.norms import make_norm
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 M, D, CLASSES, BATCHES, EPSILON = 6, 5, 3, 4, 1e-4
 RATE, EPOCHS = 0.05, 3
@@ -144,7 +144,7 @@ class PlainLoop:
 
 
 @pytest.mark.filterwarnings("ignore:.*depends on the mini-batch")
-@pytest.mark.parametrize(("case", "refresh"), latin(tuple(CODES), ["epoch", "never"]), ids=str)
+@pytest.mark.parametrize(("case", "refresh"), thinned(latin(tuple(CODES), ["epoch", "never"]), 3), ids=str)
 def test_every_step_equals_a_plain_loop_with_constants(case, refresh):
     method, code = case
     network, data, steps = make_network(method), make_data(), []

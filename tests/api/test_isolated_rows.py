@@ -13,6 +13,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import bln_search
+from tests.support.tiers import thinned
 
 
 class Stateful(nn.Module):
@@ -208,7 +209,7 @@ def _no_dependence_warnings():
         yield
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("kind", thinned(NETWORKS, 2))
 def test_row_by_row_every_row_has_the_loss_that_it_has_alone(kind):
     batches = make_data()
     network = make_network(kind, batches)
@@ -219,7 +220,7 @@ def test_row_by_row_every_row_has_the_loss_that_it_has_alone(kind):
     assert len({round(loss, 4) for loss in measured}) >= 4
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("kind", thinned(NETWORKS, 2, start=1))
 def test_one_pass_is_refused_with_a_cause_and_a_way_out_that_is_right(kind):
     batches = make_data()
     network = make_network(kind, batches)
@@ -227,7 +228,7 @@ def test_one_pass_is_refused_with_a_cause_and_a_way_out_that_is_right(kind):
         bln_search.evaluate_configurations(network, batches, batches)
 
 
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize("kind", thinned(NETWORKS, 2, start=1))
 def test_per_layer_search_gives_every_configuration_the_loss_that_it_has_alone(kind):
     batches = make_data()
     network = make_network(kind, batches)

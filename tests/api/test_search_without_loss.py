@@ -14,6 +14,7 @@ import bln_search
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
+from tests.support.tiers import latin
 
 torch.manual_seed(0)
 X, Y = torch.randn(40, 5), torch.randint(0, 2, (40,))
@@ -50,8 +51,9 @@ def make_network(activation):
     )
 
 
-@pytest.mark.parametrize("activation", [Logarithm(4.0), SquareRoot(4.0), Exponential(0.0)])
-@pytest.mark.parametrize("search", ["exact", "coordinate"])
+@pytest.mark.parametrize(
+    ("activation", "search"), latin([Logarithm(4.0), SquareRoot(4.0), Exponential(0.0)], ["exact", "coordinate"])
+)
 def test_the_count_is_that_of_plain_passes(activation, search):
     network = make_network(activation)
     validation = [(x * 4 - 3, y) for x, y in TRAIN]

@@ -10,7 +10,7 @@ from bln_search.norms.row_batching.row_tensor import InferenceRow
 from tests.evaluation.builders import build_network, estimate_populations, row_specs
 from tests.evaluation.networks import NETWORKS
 from tests.evaluation.plain_passes import assert_equal_to_plain_passes
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 BLENDS = (PopulationWeight(0.1), PopulationWeight(16, is_prior=True))
 VARIANTS = [("bln", "paper"), ("bln", "reference"), ("bn", "paper"), ("ln", "paper")]
@@ -27,7 +27,7 @@ def with_blends(rows):
     return [*rows, *blended]
 
 
-@pytest.mark.parametrize(("name", "variant"), latin(NETWORKS, VARIANTS))
+@pytest.mark.parametrize(("name", "variant"), thinned(latin(NETWORKS, VARIANTS), 3))
 def test_blended_losses_equal_plain_passes(name, variant):
     method, semantics = variant
     network = build_network(name, method=method, semantics=semantics)
@@ -35,7 +35,7 @@ def test_blended_losses_equal_plain_passes(name, variant):
     assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
 
 
-@pytest.mark.parametrize("name", ["lenet", "mlp"])
+@pytest.mark.parametrize("name", thinned(["lenet", "mlp"], 2, start=1))
 def test_blends_of_per_slot_populations_equal_plain_passes(name):
     network = build_network(name)
     populations = estimate_populations(network, name, per_slot=True)

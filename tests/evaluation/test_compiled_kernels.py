@@ -17,12 +17,12 @@ from bln_search.norms.row_batching import tanh_of_sum
 from bln_search.norms.row_batching.compiled.availability import use_torch_instead_of_kernels
 from bln_search.norms.row_batching.tanh_of_sum import TanhOfFactoredSum
 from tests.evaluation.builders import frozen_populations, row_specs
+from tests.support.tiers import latin
 
 pytestmark = pytest.mark.xdist_group("kernels")
 
 
-@pytest.mark.parametrize("semantics", ["paper", "reference"])
-@pytest.mark.parametrize("pooled_by", ["the model", "torch"])
+@pytest.mark.parametrize(("pooled_by", "semantics"), latin(["the model", "torch"], ["paper", "reference"]))
 def test_table_of_a_lenet_equals_that_of_torch(monkeypatch, semantics, pooled_by):
     pytest.importorskip("numba", reason="the extra `fast` is not installed")
     monkeypatch.setattr(tanh_of_sum, "FEWEST_VALUES", 1)

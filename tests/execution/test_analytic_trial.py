@@ -17,6 +17,7 @@ from bln_search.execution.reevaluation import choose_reevaluation_environment, r
 from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
+from tests.support.tiers import latin
 
 STUDY = """
 name: analytic
@@ -33,8 +34,7 @@ def study_of(method, model):
     return parse_study(STUDY.replace("METHOD", method).replace("MODEL", model))
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("method", ["wn", "normprop", "ap2"])
+@pytest.mark.parametrize(("method", "model"), latin(["wn", "normprop", "ap2"], MODELS))
 def test_nine_configurations_are_evaluated_and_aa_is_the_trained_network(tmp_path, method, model):
     (trial,) = list_planned_trial_specs(study_of(method, MODELS[model]))
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))

@@ -14,6 +14,7 @@ from bln_search.execution.messages import EvaluationDone, TrainingDiverged, Trai
 from bln_search.execution.reevaluation import choose_reevaluation_environment, reevaluate_trial
 from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.specs import list_planned_trial_specs, parse_study
+from tests.support.tiers import thinned
 
 STUDY = """
 name: tuned
@@ -48,7 +49,7 @@ def environment(tmp_path):
 @pytest.mark.filterwarnings("ignore:.*depends on the mini-batch")
 @pytest.mark.parametrize(
     ("method", "code", "refresh"),
-    [("bln", "TTFF", "epoch"), ("bln", "FTTF", "never"), ("ln", "--FF", "epoch"), ("bn", "TT--", "never")],
+    thinned([("bln", "TTFF", "epoch"), ("bln", "FTTF", "never"), ("ln", "--FF", "epoch"), ("bn", "TT--", "never")], 2),
 )
 def test_its_weights_are_those_of_fine_tune_from_the_network_without(method, code, refresh, environment):
     tune = f"configuration: {code}, epochs: 2, refresh: {refresh}"
@@ -88,7 +89,7 @@ def assert_recorded(code, trial, checkpoint, before, after, environment):
     assert [result.loss for result in repeated] == [result.loss for result in after]
 
 
-@pytest.mark.parametrize("code", ["MM--", "TT--", "MT--"])
+@pytest.mark.parametrize("code", thinned(["MM--", "TT--", "MT--"], 3, start=2))
 def test_memory_of_the_kept_epoch_is_where_fine_tuning_starts(code, environment):
     plain, tuned = list_planned_trial_specs(parse_study(STUDY % ("mbn", "mbn", f"configuration: {code}, epochs: 2")))
     _, before = outcome(plain, environment)

@@ -42,7 +42,9 @@ def trial_of(method, model):
 
 
 @pytest.mark.parametrize(
-    ("case", "model"), latin([("bn", 9, "AA--"), ("bln", 81, "AAAA"), ("bln", 81, "TAAF")], tuple(MODELS)), ids=str
+    ("case", "model"),
+    thinned(latin([("bn", 9, "AA--"), ("bln", 81, "AAAA"), ("bln", 81, "TAAF")], tuple(MODELS)), 3, start=1),
+    ids=str,
 )
 def test_configurations_with_a_are_evaluated_beside_the_others(tmp_path, case, model):
     method, number, code = case

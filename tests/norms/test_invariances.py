@@ -27,6 +27,7 @@ from tests.norms.transformed import (
     run_norm,
     run_weight_norm,
 )
+from tests.support.tiers import thinned
 
 PAGE = Path(__file__).parents[2] / "docs" / "invariances.md"
 MAX_INVARIANT, MIN_VARIANT = 1e-8, 1e-4
@@ -141,10 +142,13 @@ def assert_mark(mark: str, deviation: float) -> None:
 
 @pytest.mark.parametrize(
     "cell",
-    [
-        pytest.param(cell, id=name, marks=[pytest.mark.slow] if id(cell[0]) in SLOW_ROWS else [])
-        for name, cell in CELLS.items()
-    ],
+    thinned(
+        [
+            pytest.param(cell, id=name, marks=[pytest.mark.slow] if id(cell[0]) in SLOW_ROWS else [])
+            for name, cell in CELLS.items()
+        ],
+        3,
+    ),
 )
 @given(seed=seeds, delta=factors)
 @settings(max_examples=2)

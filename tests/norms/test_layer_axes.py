@@ -174,9 +174,7 @@ def test_every_configuration_equals_a_loop(method, code, name, affine, correctio
     np.testing.assert_allclose(channels_first(layer(x).detach(), axis), expected, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize("affine", AFFINE)
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", ["(N, C, H, W)", "(N, H, W, C)"])
+@pytest.mark.parametrize(("method", "name", "affine"), latin(METHODS, ["(N, C, H, W)", "(N, H, W, C)"], AFFINE))
 def test_gradients_equal_finite_differences(name, method, affine):
     shape, axis = SHAPES[name]
     layer = make_layer(method, affine, shape, axis)

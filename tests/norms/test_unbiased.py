@@ -21,6 +21,7 @@ from bln_search.specs import parse_study
 from tests.evaluation.builders import build_network, estimate_populations, row_specs
 from tests.evaluation.networks import NETWORKS
 from tests.evaluation.plain_passes import assert_equal_to_plain_passes
+from tests.support.tiers import thinned
 
 EPSILON = 1e-4
 SHAPES = {"(N, D)": (5, 3), "(N, C, H, W)": (4, 3, 2, 3)}
@@ -96,7 +97,7 @@ def test_the_variance_of_one_value_is_zero():
     assert torch.equal(BN(3, unbiased=True).double()(x), torch.zeros_like(x))
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", thinned(NETWORKS, 3))
 def test_the_one_pass_equals_plain_passes(name):
     network = build_network(name, "bn", unbiased=True)
     assert_equal_to_plain_passes(network, name, estimate_populations(network, name), row_specs(network))

@@ -13,7 +13,7 @@ from bln_search.specs import parse_study
 from bln_search.specs.trial import make_representative_trial_specs
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 
 class ObservedTraining(TrainingRun):
@@ -58,7 +58,9 @@ TRAININGS = [
 ]
 
 
-@pytest.mark.parametrize(("method", "training"), latin(["none", "bn", "ln", "bln", "mbn", "brn"], TRAININGS))
+@pytest.mark.parametrize(
+    ("method", "training"), thinned(latin(["none", "bn", "ln", "bln", "mbn", "brn"], TRAININGS), 2)
+)
 def test_no_step_waits_for_the_device(method, training):
     run = train(make_trial(method, training), ObservedTraining)
     assert run.result.diverged is None
@@ -91,7 +93,7 @@ def test_an_operation_that_waits_is_found(wait):
         wait(torch.ones(3))
 
 
-@pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
+@pytest.mark.parametrize("method", thinned(["bn", "ln", "bln", "mbn", "brn"], 2))
 def test_training_with_fused_kernels_ends_where_training_without_does(method):
     runs = [train(make_trial(method, training)) for training in ("fused_norms: true", "")]
     losses = [[record.validation_loss for record in run.result.epochs] for run in runs]

@@ -69,7 +69,7 @@ def check_complete(ledger, study_id, points=5):
         assert best.spec.arm in {trial.spec.arm for trial in final}
 
 
-@pytest.mark.parametrize("sampler", thinned(Sampler, 2))
+@pytest.mark.parametrize("sampler", thinned(Sampler, 4))
 def test_every_sampler_is_followed_by_the_training_of_its_best_points(ledger, sampler):
     study_id = ledger.studies.store_study_once(study(sampler))
     assert ledger.studies.get(study_id).planned == 16

@@ -16,6 +16,7 @@ from bln_search.core.enums import ExportFormat
 from bln_search.core.errors import ExportError
 from bln_search.data import load_data_set
 from tests.api.trained import DIGITS, STUDY, row_of, train
+from tests.support.tiers import thinned
 
 BATCH_SIZE = 25
 FAST_FORMS = frozenset({ExportFormat.TORCH_EXPORT})
@@ -48,7 +49,7 @@ def outputs_in_mini_batches(target, inputs):
     return torch.cat([program(batch) for batch in filled.split(BATCH_SIZE)])[:n]
 
 
-@pytest.mark.parametrize("code", ["TTTT", "FFFF", "FTFT"])
+@pytest.mark.parametrize("code", thinned(["TTTT", "FFFF", "FTFT"], 2))
 def test_figures_are_those_of_the_program_and_of_the_table(classes, folder, tmp_path, code):
     row, evaluation = row_of(classes, code)
     test = export(row, DIGITS, folder, tmp_path / "out")
@@ -76,7 +77,7 @@ def test_the_form_that_is_written_is_evaluated(classes, folder, tmp_path, form):
     assert test["loss"] == pytest.approx(evaluation.loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("difference", [0.4, -0.4, 0.01, float("nan")])
+@pytest.mark.parametrize("difference", thinned([0.4, -0.4, 0.01, float("nan")], 2, start=1))
 def test_a_program_with_another_loss_than_the_table_is_not_written(classes, folder, tmp_path, difference):
     row, evaluation = row_of(classes, "TTTT")
     figure = row.figures.this_seed["test"].model_copy(update={"loss": evaluation.loss + difference})

@@ -12,6 +12,7 @@ import bln_search
 from bln_search.api.inputs.network_failures import LatestMiniBatches
 from bln_search.core.errors import DataError, ModelError
 from bln_search.data.inputs import make_structured_inputs
+from tests.support.tiers import thinned
 
 torch.manual_seed(0)
 X, Y = torch.randn(60, 6), torch.randint(0, 2, (60,))
@@ -93,7 +94,7 @@ EVALUATIONS = {
 
 @pytest.mark.parametrize("place", NETWORKS)
 @pytest.mark.parametrize("loader", EVALUATIONS)
-@pytest.mark.parametrize("number", [1, 4])
+@pytest.mark.parametrize("number", thinned([1, 4], 2, start=1))
 def test_an_evaluation_names_layer_mini_batch_and_loader(place, loader, number):
     text = message_and_cause(lambda: EVALUATIONS[loader](make_network(NETWORKS[place]()), with_bad_batch(number)))
     assert f"mini-batch {number} (counted from 0) of {loader} " in text

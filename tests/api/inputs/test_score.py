@@ -14,7 +14,7 @@ from bln_search.api.inputs.score import parse_score
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from tests.api.own_network import make_loader
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 
 def regression_network(outputs=1):
@@ -124,7 +124,7 @@ def outcomes_of_pairs():
 
 @pytest.mark.parametrize(
     ("score", "outputs"),
-    [("mse", 1), ("mae", 2), (nn.MSELoss(reduction="none"), 1), (lambda a, b: (a - b).abs().mean(1), 2)],
+    thinned([("mse", 1), ("mae", 2), (nn.MSELoss(reduction="none"), 1), (lambda a, b: (a - b).abs().mean(1), 2)], 2),
 )
 def test_texts_of_a_regression_have_neither_accuracy_nor_nats(score, outputs):
     ranked = evaluate(score, outputs)

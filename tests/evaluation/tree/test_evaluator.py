@@ -21,10 +21,10 @@ from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from tests.evaluation.builders import SIZE, build_network, draw_examples, estimate_populations
 from tests.evaluation.networks import NETWORKS, Residual
 from tests.evaluation.tree.builders import TINY_LIMIT, assert_equal_to_plain_passes, draw_digits, make_evaluator
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 
-@pytest.mark.parametrize(("name", "semantics"), latin(["lenet", "mlp", "residual"], ["paper", "reference"]))
+@pytest.mark.parametrize(("name", "semantics"), thinned(latin(["lenet", "mlp", "residual"], ["paper", "reference"]), 3))
 def test_100_random_configurations_equal_plain_passes(name, semantics):
     tree = make_evaluator(name, n=14, semantics=semantics)
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 100))
@@ -36,7 +36,9 @@ def test_every_network_equals_plain_passes(name, method):
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 6))
 
 
-@pytest.mark.parametrize(("name", "affine"), latin(["lenet", "residual", "convolutions"], ["channel", "unit"]))
+@pytest.mark.parametrize(
+    ("name", "affine"), thinned(latin(["lenet", "residual", "convolutions"], ["channel", "unit"]), 3)
+)
 @pytest.mark.parametrize("method", ["ln", "bln"])
 def test_statistics_over_the_whole_layer_equal_plain_passes(method, name, affine):
     tree = make_evaluator(name, n=14, method=method, axes="layer", affine=affine)

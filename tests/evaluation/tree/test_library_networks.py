@@ -20,7 +20,7 @@ from tests.support.tiers import latin, thinned
 
 
 @pytest.mark.parametrize(
-    ("name", "variant"), thinned(latin(LIBRARY_NETWORKS, [("bln", 2**28), ("ln", 0), ("bn", 3_000)]), 2)
+    ("name", "variant"), thinned(latin(LIBRARY_NETWORKS, [("bln", 2**28), ("ln", 0), ("bn", 3_000)]), 4)
 )
 @pytest.mark.parametrize("max_compared", [64, pytest.param(None, marks=pytest.mark.slow)])
 def test_all_configurations_equal_plain_passes(name, variant, max_compared):

@@ -13,6 +13,7 @@ from bln_search.norms.network.layers import compute_populations_of_layers, get_n
 from tests.evaluation.builders import SIZE
 from tests.evaluation.recurrent_builders import VOCABULARY, build_recurrent, collect_moments_of, draw_sequences
 from tests.evaluation.tree.builders import assert_equal_to_plain_passes, draw_digits
+from tests.support.tiers import latin
 
 
 def make_recurrent_evaluator(cell, *, classes=3, vocabulary=None, **options):
@@ -24,9 +25,7 @@ def make_recurrent_evaluator(cell, *, classes=3, vocabulary=None, **options):
     )
 
 
-@pytest.mark.parametrize("vocabulary", [None, VOCABULARY])
-@pytest.mark.parametrize("classes", [2, 3])
-@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+@pytest.mark.parametrize(("cell", "classes", "vocabulary"), latin(["lstm", "gru", "rnn"], [2, 3], [None, VOCABULARY]))
 def test_every_recurrent_network_equals_plain_passes(cell, classes, vocabulary):
     tree = make_recurrent_evaluator(cell, classes=classes, vocabulary=vocabulary, normalize="layers")
     assert tree.space.num_options_per_choice == (16, 16, 16)

@@ -144,7 +144,7 @@ def test_absent_points_change_no_loss_and_no_statistic(method, is_training):
     torch.testing.assert_close(network(inputs), network(changed), rtol=1e-12, atol=0)
 
 
-@pytest.mark.parametrize(("method", "semantics"), thinned(METHODS, 3, start=2))
+@pytest.mark.parametrize(("method", "semantics"), thinned(METHODS, 6, start=2))
 def test_one_pass_equals_plain_passes_under_every_configuration(method, semantics):
     network = make_network(method, semantics=semantics)
     batches = [make_inputs(SIZE, seed) for seed in range(1, 6)]

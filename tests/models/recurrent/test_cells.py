@@ -29,7 +29,7 @@ from tests.models.recurrent.layers import (
     weights_of,
 )
 from tests.norms.oracle import Formula, population
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 CELLS = sorted(PLAIN_LAYERS)
 VARIANTS = [(method, semantics) for method in ("ln", "bn", "bln") for semantics in ("paper", "reference")]
@@ -74,7 +74,7 @@ def test_training_uses_mini_batch_statistics_of_each_step(cell, method, semantic
     assert_equal(layer(x), expected)
 
 
-@pytest.mark.parametrize(("method", "semantics"), VARIANTS)
+@pytest.mark.parametrize(("method", "semantics"), thinned(VARIANTS, 3))
 @pytest.mark.parametrize("cell", CELLS)
 def test_inference_uses_population_values_of_each_step(cell, method, semantics):
     """Under every configuration. The oracle computes population values from the training inputs of each norm."""
@@ -105,7 +105,7 @@ def test_inference_uses_population_values_of_each_step(cell, method, semantics):
         assert_equal(layer(x), expected)
 
 
-@pytest.mark.parametrize(("method", "cell"), latin(["none", "ln", "bn", "bln"], CELLS))
+@pytest.mark.parametrize(("method", "cell"), thinned(latin(["none", "ln", "bn", "bln"], CELLS), 2))
 def test_gradients_equal_finite_differences(cell, method):
     layer = make_plain(cell) if method == "none" else make_normalized(cell, method)
     x = draw_sequences(n=3).requires_grad_()
@@ -161,7 +161,7 @@ def test_shorter_sequences_give_the_first_states(cell):
     torch.testing.assert_close(layer(x[:, : STEPS - 1]), layer(x)[:, : STEPS - 1])
 
 
-@pytest.mark.parametrize(("method", "semantics"), VARIANTS)
+@pytest.mark.parametrize(("method", "semantics"), thinned(VARIANTS, 3))
 def test_a_norm_of_the_cell_output_computes_its_equations(method, semantics):
     """LN paper, Eq. 29-31: c_t alone is normalized."""
     layer, x = make_normalized("cell_output", method, semantics).train(), draw_sequences()

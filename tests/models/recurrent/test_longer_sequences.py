@@ -134,8 +134,7 @@ def test_later_steps_do_not_change_the_population_of_the_last_one():
     assert len(memorized.norm.of_step[-1].memory) == len(longer)
 
 
-@pytest.mark.parametrize("one_pass", [True, False])
-@pytest.mark.parametrize("method", ["bn", "bln", "mbn"])
+@pytest.mark.parametrize(("method", "one_pass"), latin(["bn", "bln", "mbn"], [True, False]))
 def test_a_table_of_longer_sequences_has_all_rows(method, one_pass):
     network = build(method, longer_sequences="last_time_step")
     network.train()

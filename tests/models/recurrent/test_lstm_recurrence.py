@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from bln_search.models.recurrent.lstm_recurrence import run_lstm
 from tests.models.recurrent import oracle
 from tests.models.recurrent.layers import draw_sequences
+from tests.support.tiers import latin
 
 SIZES = [(4, 5, 3), (1, 5, 2), (4, 1, 3), (1, 1, 1)]
 
@@ -82,8 +83,7 @@ def test_without_gradients_the_values_are_the_same(sizes, masked):
     torch.testing.assert_close(outputs, run(*arguments, mask).detach(), rtol=1e-14, atol=1e-15)
 
 
-@pytest.mark.parametrize("sizes", [(4, 5, 3), (2, 1, 3)])
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("sizes", "masked"), latin([(4, 5, 3), (2, 1, 3)], [False, True]))
 def test_an_exported_program_supports_any_number_of_sequences(sizes, masked):
     class Loop(nn.Module):
         def forward(self, projected, weight, mask):

@@ -12,6 +12,7 @@ from bln_search.norms.fused.function import normalize_fused_with_statistics
 from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.terms import FusedTerms, HistoryKind, HistoryTerm
 from bln_search.norms.moment_collection import use_new_moment_accumulators
+from tests.support.tiers import thinned
 
 SHAPES = [(7, 5), (6, 4, 3, 5), (4, 6, 5), (3, 4, 2, 3, 2), (1, 5), (5, 1), (2, 1, 3, 3)]
 LAYERS = [
@@ -54,7 +55,7 @@ def assert_equal(first, second):
     torch.testing.assert_close(first, second, rtol=1e-11, atol=1e-11)
 
 
-@pytest.mark.parametrize(("shape", "method", "options"), CASES)
+@pytest.mark.parametrize(("shape", "method", "options"), thinned(CASES, 2))
 def test_outputs_gradients_and_history_equal_those_without(shape, method, options):
     torch.manual_seed(0)
     plain, fused = make_pair(shape, method, options)

@@ -21,6 +21,7 @@ from bln_search.norms.network.layers import get_norms_by_name, store_populations
 from bln_search.norms.no_normalization import NoNormalization
 from bln_search.specs.sections.initialization import InitializationSpec
 from bln_search.training.initialization import scale_weights_and_set_norm_parameters
+from tests.support.tiers import latin, thinned
 from tests.training.initialization.networks import METHODS, NETWORKS, batch, build, linear_layers_of, norms_of
 
 STARTS = {
@@ -40,8 +41,7 @@ def initialized(method, start, name="mlp", *, moments=None, **options):
     return network
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize(("start", "name"), latin(STARTS, NETWORKS))
 def test_all_methods_give_the_outputs_of_the_network_without_normalization(name, start):
     with torch.no_grad():
         outputs = [initialized(method, start, name)(batch(name)).numpy() for method in METHODS]
@@ -127,7 +127,7 @@ def test_weight_normalization_with_bn_statistics_is_data_dependent_initializatio
         hidden = torch.relu((t - t.mean(0)) * g)
 
 
-@pytest.mark.parametrize("name", ["mlp", "residual"])
+@pytest.mark.parametrize("name", thinned(["mlp", "residual"], 2, start=1))
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize(("method", "code"), [("bn", "TT--"), ("wn", "AA--"), ("normprop", "AA--"), ("ap2", "AA--")])
 def test_folding_gives_the_plain_weights_back(name, start, method, code):

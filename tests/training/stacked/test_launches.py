@@ -10,6 +10,7 @@ from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.training import TrainingRun
 from bln_search.training.stacked.training import StackedTraining
+from tests.support.tiers import thinned
 from tests.training.test_synchronization import make_trial
 
 
@@ -37,7 +38,7 @@ def train_epoch_together(trial, num_runs):
     StackedTraining(runs).train_epoch()
 
 
-@pytest.mark.parametrize("method", ["none", "bn", "ln", "bln", "mbn", "brn"])
+@pytest.mark.parametrize("method", thinned(["none", "bn", "ln", "bln", "mbn", "brn"], 3))
 def test_launches_do_not_depend_on_the_number_of_runs(launches, method):
     trial = make_trial(method, "")
     train_epoch_together(trial, 2)

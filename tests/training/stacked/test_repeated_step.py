@@ -10,6 +10,7 @@ from bln_search.training.loop import EpochToTrain
 from bln_search.training.stacked.repeated_step import CudaGraphStepRunner, StepRunner
 from bln_search.training.stacked.training import StackedTraining
 from tests.support.replay import RecordOperations
+from tests.support.tiers import thinned
 from tests.training.stacked.builders import DIFFERENCES, make_run
 
 CPU = torch.device("cpu")
@@ -45,7 +46,7 @@ def train(images, method, *, is_recorded, **options):
     return runs
 
 
-@pytest.mark.parametrize("method", ["none", "bn", "ln", "bln"])
+@pytest.mark.parametrize("method", thinned(["none", "bn", "ln", "bln"], 2, start=1))
 def test_a_recorded_step_gives_what_the_step_gives(images, method):
     """Bit for bit, in all epochs, with rates that change from step to step."""
     plain, recorded = (train(images, method, is_recorded=is_recorded) for is_recorded in (False, True))

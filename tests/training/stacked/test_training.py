@@ -9,7 +9,7 @@ from bln_search.training.loop import EpochToTrain
 from bln_search.training.stacked.network import is_stackable
 from bln_search.training.stacked.training import StackedTraining
 from bln_search.training.training_state import collect_training_state, restore_training_state
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 from tests.training.stacked.builders import (
     DIFFERENCES,
     METHODS,
@@ -36,7 +36,7 @@ def compare(images, arm, options, **common):
         assert actual.num_fused_epochs == 3
 
 
-@pytest.mark.parametrize(("method", "model"), latin(METHODS, tuple(MODELS)))
+@pytest.mark.parametrize(("method", "model"), thinned(latin(METHODS, tuple(MODELS)), 2))
 def test_runs_trained_together_equal_runs_trained_alone(images, model, method):
     """With different seeds, first weights, learning rates, weight decays, ε and schedules."""
     compare(images, ArmSpec(method=method), DIFFERENCES, model=model)
@@ -44,14 +44,17 @@ def test_runs_trained_together_equal_runs_trained_alone(images, model, method):
 
 @pytest.mark.parametrize(
     "arm",
-    [
-        ArmSpec(method="mbn", lambda_=0.5, double_forward=True),
-        ArmSpec(method="mbn", lambda_=0.5, between_variance=False, memory=3),
-        ArmSpec(method="bn", unbiased=True),
-        ArmSpec(method="bln", semantics="reference"),
-        ArmSpec(method="bln", axes="layer"),
-        ArmSpec(method="brn", momentum=0.9),
-    ],
+    thinned(
+        [
+            ArmSpec(method="mbn", lambda_=0.5, double_forward=True),
+            ArmSpec(method="mbn", lambda_=0.5, between_variance=False, memory=3),
+            ArmSpec(method="bn", unbiased=True),
+            ArmSpec(method="bln", semantics="reference"),
+            ArmSpec(method="bln", axes="layer"),
+            ArmSpec(method="brn", momentum=0.9),
+        ],
+        2,
+    ),
     ids=str,
 )
 def test_options_of_an_arm_apply_to_each_run(images, arm):

@@ -11,6 +11,7 @@ from bench.support.zoo.comparison import compare_rows, compare_search
 from bench.support.zoo.networks import NETWORKS
 from bench.support.zoo.preparation import Prepared, Setting, prepare
 from bln_search.api.convert import convert
+from tests.support.tiers import latin
 
 OF_TORCH = [name for name, subject in NETWORKS.items() if subject.library == "torch"]
 
@@ -26,8 +27,7 @@ class Chaotic(nn.Module):
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-@pytest.mark.parametrize("method", ["same", "bln"])
-@pytest.mark.parametrize("name", OF_TORCH)
+@pytest.mark.parametrize(("name", "method"), latin(OF_TORCH, ["same", "bln"]))
 def test_rows_and_best_layer_configuration_equal_the_plain_loop(name, method):
     subject = prepare(Setting(name, method, 4, 32), torch.float64)
     rows, searched = compare_rows(subject), compare_search(subject)
