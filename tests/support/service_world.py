@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sqlite3
 import time
 from contextlib import closing
 from copy import copy
@@ -11,6 +12,7 @@ from itertools import product
 from pathlib import Path
 from shutil import copyfile, rmtree
 from tempfile import mkdtemp
+from uuid import uuid4
 
 import numpy as np
 from fastapi.testclient import TestClient
@@ -176,6 +178,15 @@ def file_with_tokens():
         return path, create_tokens(ledger)
 
 
+@cache
+def file_with_complete_study(name, account, options):
+    """The ledger of `file_with_tokens` with a complete study, and the id of the study; made once in a process."""
+    path = file_with_tokens()[0].with_name(f"{uuid4().hex}.sqlite3")
+    copyfile(file_with_tokens()[0], path)
+    with closing(open_and_upgrade_ledger(f"sqlite:///{path}")) as ledger:
+        return path, complete_study(ledger, name, account, **dict(options))
+
+
 def wait_until_unused(pool, seconds=5):
     """Wait until threads of ended streams have returned their connections; others would not be closed."""
     end = time.monotonic() + seconds
@@ -189,16 +200,16 @@ class World:
     def __init__(self, home, database=None):
         self.home = home
         self.settings = Settings(home=home, hosts=("testserver",), free_bytes=0, database=database)
-        path = Path(home) / "ledger.sqlite3"
-        is_copy = database is None and not path.exists()
-        if is_copy:
+        self.path = path = Path(home) / "ledger.sqlite3"
+        self.is_copy = database is None and not path.exists()
+        if self.is_copy:
             path.parent.mkdir(parents=True, exist_ok=True)
             copyfile(file_with_tokens()[0], path)
         self.ledger = open_and_upgrade_ledger(self.settings.database_url)
         self.queue = self.ledger.queue
         self.context = make_app_context(self.settings, self.ledger)
         self.app = application_of(self.context)
-        self.secrets = file_with_tokens()[1] if is_copy else create_tokens(self.ledger)
+        self.secrets = file_with_tokens()[1] if self.is_copy else create_tokens(self.ledger)
         self.clients = []
 
     def client(self, account="ada", scope=Scope.WRITE, **extra_headers):
@@ -209,8 +220,19 @@ class World:
         return client
 
     def complete(self, name="done", account="ada", **options):
-        """A study with all its results."""
-        return complete_study(self.ledger, name, account, **options)
+        """A study with all its results; the first one of a world is a copy."""
+        if not self.is_copy or self._has_been_written():
+            return complete_study(self.ledger, name, account, **options)
+        path, study_id = file_with_complete_study(name, account, tuple(sorted(options.items())))
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(self.path)) as target:
+            source.backup(target)
+        return study_id
+
+    def _has_been_written(self):
+        """Whether anything was written to the copy, into its file or its write-ahead log."""
+        log = self.path.with_name(f"{self.path.name}-wal")
+        is_log_empty = not log.exists() or not log.stat().st_size
+        return not is_log_empty or self.path.read_bytes() != file_with_tokens()[0].read_bytes()
 
     def close(self):
         for client in self.clients:
