@@ -86,7 +86,7 @@ def test_killed_at_random_moments(seed, study, uninterrupted, tmp_path):
     assert_whole(tmp_path, table, study)
 
 
-def wait_for_a_finished_trial(home):
+def wait_for_a_finished_trial(home, running):
     deadline = time.monotonic() + 240
     url = f"sqlite:///{home / 'ledger.sqlite3'}"
     while time.monotonic() < deadline:
@@ -94,8 +94,10 @@ def wait_for_a_finished_trial(home):
             with closing(open_and_upgrade_ledger(url)) as ledger:
                 if any(trial.state is TrialState.FINISHED for trial in ledger.trials.list_trials(1)):
                     return
+        assert running.poll() is None, running.communicate()[1]
         time.sleep(0.05)
-    pytest.fail("no trial has finished")
+    running.send_signal(signal.SIGTERM)
+    pytest.fail(f"no trial has finished: {running.communicate(timeout=60)[1]}")
 
 
 def list_states(home):
@@ -107,7 +109,7 @@ def list_states(home):
 def test_stopped_by_a_signal(number, study, uninterrupted, tmp_path):
     table, _ = uninterrupted
     running = start("run", study, home=tmp_path)
-    wait_for_a_finished_trial(tmp_path)
+    wait_for_a_finished_trial(tmp_path, running)
     running.send_signal(number)
     _, said = running.communicate(timeout=240)
     assert running.returncode == 130
@@ -136,7 +138,7 @@ def test_signals_to_the_whole_process_group_end_a_run_as_one_to_its_driver(study
 def test_a_killed_run_is_listed_as_interrupted_at_once(study, uninterrupted, tmp_path):
     table, _ = uninterrupted
     running = start("run", study, home=tmp_path)
-    wait_for_a_finished_trial(tmp_path)
+    wait_for_a_finished_trial(tmp_path, running)
     running.kill()
     running.wait()  # its workers may still hold its outputs
     assert list_states(tmp_path) == [("1", "interrupted", "4")]
@@ -148,7 +150,7 @@ def test_a_run_whose_parent_ignores_hangups_continues_after_one(study, uninterru
     """As under nohup."""
     table, _ = uninterrupted
     running = start("run", study, "--format", "csv", home=tmp_path, ignored=(signal.SIGHUP,))
-    wait_for_a_finished_trial(tmp_path)
+    wait_for_a_finished_trial(tmp_path, running)
     running.send_signal(signal.SIGHUP)
     printed, _ = running.communicate(timeout=240)
     assert (running.returncode, printed) == (0, table)
