@@ -11,6 +11,7 @@ from torch.nn import functional as F
 import bln_search
 from bln_search.core.errors import ModelError
 from tests.api.small_network import X, converted, cut
+from tests.support.tiers import latin
 
 
 @pytest.mark.parametrize("value", [1e8, 1e9, float("inf"), float("nan")])
@@ -43,8 +44,9 @@ class Mixes(nn.Module):
         return outputs if self.masked is None else outputs.masked_fill(torch.arange(5) == 4, self.masked)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("masked", [None, -1e6, -1e9, torch.finfo(torch.float32).min])
+@pytest.mark.parametrize(
+    ("masked", "dtype"), latin([None, -1e6, -1e9, torch.finfo(torch.float32).min], [torch.float32, torch.float64])
+)
 def test_masked_logit_does_not_hide_mixing_of_examples(masked, dtype):
     network = converted(Mixes(masked)).to(dtype)
     with pytest.raises(ModelError, match="does not treat examples independently"):

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 
 import bln_search
 from bln_search.core.errors import DataError
+from tests.support.tiers import thinned
 
 pytestmark = pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
 IGNORED = -100
@@ -42,7 +43,7 @@ def tune(train, score, epochs=1, **options):
     return bln_search.fine_tune(make_network(), "FF--", train, options.pop("validation", valid), **arguments, **options)
 
 
-@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("kind", thinned(LOSSES, 2))
 @pytest.mark.parametrize("ignored", [(slice(20, 30),), (slice(0, 10),), (slice(10, 20), slice(20, 29)), ()])
 def test_the_steps_and_the_mean_are_those_of_torch_over_counted_targets(kind, ignored):
     train, loss = with_ignored(*ignored), TORCH.get(kind, LOSSES[kind])

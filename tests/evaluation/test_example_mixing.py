@@ -12,6 +12,7 @@ from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.norms import BLN
 from tests.evaluation.builders import SIZE, draw_examples, estimate_populations, row_specs
 from tests.evaluation.plain_passes import plain_losses
+from tests.support.tiers import thinned
 
 
 def test_mixing_examples_is_an_error():
@@ -58,7 +59,7 @@ def test_mixing_is_an_error_without_double_precision_too():
         )
 
 
-@pytest.mark.parametrize("scale", [1.0, 0.01])
+@pytest.mark.parametrize("scale", thinned([1.0, 0.01], 2))
 @pytest.mark.parametrize("rows", [slice(None), slice(0, 1)])
 @pytest.mark.parametrize("mixing", ["batch norm", "mean"])
 def test_mixing_before_the_first_norm_is_an_error(mixing, rows, scale):

@@ -88,7 +88,7 @@ def test_mbn_mixed_with_another_method_is_an_error():
 
 
 @pytest.mark.parametrize(
-    ("name", "semantics"), latin(["lenet", "residual", "transformer", "shared"], ["paper", "reference"])
+    ("name", "semantics"), thinned(latin(["lenet", "residual", "transformer", "shared"], ["paper", "reference"]), 2)
 )
 def test_per_slot_populations_equal_plain_passes(name, semantics):
     network = build_network(name, semantics=semantics)

@@ -24,7 +24,7 @@ from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs import list_planned_trial_specs, parse_study
 from tests.support.task_studies import STUDIES, prepare_data_of_study
 
-SLOW = ("language model with normalized cells", "density of pen tracks")
+SLOW = ("language model with normalized cells", TaskName.DENSITY, "density of pen tracks")
 
 
 def marks_of_study(name):

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 from bln_search.evaluation.inference_cost import count_parameters
 from bln_search.models import build_model
 from bln_search.norms import BN, make_norm
+from tests.support.tiers import thinned
 
 
 class Mean(nn.Module):
@@ -82,7 +83,7 @@ SEQUENTIAL = {
 }
 
 
-@pytest.mark.parametrize("name", SEQUENTIAL)
+@pytest.mark.parametrize("name", thinned(SEQUENTIAL, 3))
 def test_feedforward_network_equals_the_plain_one(name):
     (model, shape, options), make_plain = SEQUENTIAL[name]
     network, plain = build(model, shape, **options), make_plain().double().eval()

@@ -11,6 +11,7 @@ from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.reports.sentences.seed_looks import seed_looks_sentence
 from bln_search.worker import run_study
 from bln_search.worker.analysis import compute_and_store_analysis
+from tests.support.tiers import thinned
 from tests.support.watchers import RecordingWatcher
 from tests.worker.objective_executor import Killed
 from tests.worker.outcome_executor import OutcomeExecutor, one_row_study
@@ -75,7 +76,7 @@ def test_undecided_study_trains_open_arms_up_to_the_limit_and_drops_worse_ones(l
     assert (last.arm, last.rank, last.missing_seeds.required) == ("c", None, 6)
 
 
-@pytest.mark.parametrize("kill_after", [2, 9, 12, 14])
+@pytest.mark.parametrize("kill_after", thinned([2, 9, 12, 14], 2))
 def test_killed_run_resumes_with_the_same_trials(ledger, kill_after):
     with pytest.raises(Killed):
         run(ledger, CLOSE, spread=0.05, at_most=6, kill_after=kill_after)

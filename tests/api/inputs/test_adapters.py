@@ -26,7 +26,7 @@ from tests.api.inputs.structured import (
     outcomes,
     split,
 )
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 BATCHES = {
     "dictionary": (keywords, {}, True),
@@ -65,7 +65,7 @@ BATCHES = {
 }
 
 
-@pytest.mark.parametrize(("kind", "one_pass"), latin(tuple(BATCHES), [True, False]))
+@pytest.mark.parametrize(("kind", "one_pass"), thinned(latin(tuple(BATCHES), [True, False]), 2))
 def test_batches_of_any_structure_are_exact(kind, one_pass):
     make, options, use_mask = BATCHES[kind]
     check(Network(), split(make), use_mask, one_pass=one_pass, **options)

@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader
 
 import bln_search
 from bln_search.core.errors import DataError
+from tests.support.tiers import latin
 
 torch.manual_seed(0)
 X, CONDITION, Y = torch.randn(60, 6), torch.arange(60) % 5, torch.randint(0, 3, (60,))
@@ -123,8 +124,7 @@ KEYS = {
 }
 
 
-@pytest.mark.parametrize("kind", KEYS)
-@pytest.mark.parametrize("read_in_advance", [True, False])
+@pytest.mark.parametrize(("kind", "read_in_advance"), latin(KEYS, [True, False]))
 def test_keys_that_are_parameters_of_forward_are_inputs(kind, read_in_advance):
     make, batches = KEYS[kind]
     network = make()
@@ -238,8 +238,7 @@ def test_an_unlabelled_dictionary_has_the_keys_of_the_inputs_of_validation():
     assert_values_of_torch(network, ranked, conditioned=True)
 
 
-@pytest.mark.parametrize("make", [WithLabel, WithLoss, WithOneInput])
-@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize(("make", "workers"), latin([WithLabel, WithLoss, WithOneInput], [0, 1]))
 def test_pairs_in_the_form_of_validation_have_targets(make, workers):
     network = make()
     loader = DataLoader(list(zip(X, Y, strict=True)), batch_size=20, num_workers=workers)

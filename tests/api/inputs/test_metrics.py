@@ -14,6 +14,7 @@ import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from tests.api.own_network import make_loader, make_network
+from tests.support.tiers import thinned
 
 
 def auc(outputs, targets):
@@ -162,7 +163,7 @@ class FailingUpdate(Streaming):
         (bln_search.Metric(3), TypeError, "the metric 'm' is int"),
     ],
 )
-@pytest.mark.parametrize("one_pass", [True, False])
+@pytest.mark.parametrize("one_pass", thinned([True, False], 2))
 def test_a_wrong_metric_is_one_error(metric, error, message, one_pass):
     with pytest.raises(error, match=message):
         evaluate(metrics={"m": metric}, one_pass=one_pass)

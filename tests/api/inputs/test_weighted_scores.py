@@ -19,7 +19,7 @@ from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.scoring import score_examples
-from tests.support.tiers import latin
+from tests.support.tiers import latin, thinned
 
 CLASS_WEIGHTS = torch.tensor([1.0, 5.0, 0.2], dtype=torch.float64)
 
@@ -233,7 +233,7 @@ def test_a_per_layer_search_has_the_losses_of_torch(kind, search):
         assert layered.result.networks[0].test_loss == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("kind", WEIGHTED)
+@pytest.mark.parametrize("kind", thinned(WEIGHTED, 2, start=1))
 def test_held_out_losses_of_a_per_layer_search_are_weighted(kind):
     """Each fold has the outputs of the configuration that was chosen on the other one."""
     score, targets = WEIGHTED[kind]
@@ -263,7 +263,7 @@ def test_a_per_layer_search_without_a_counted_target_outside_of_a_fold_is_an_err
         )
 
 
-@pytest.mark.parametrize("kind", WEIGHTED)
+@pytest.mark.parametrize("kind", thinned(WEIGHTED, 2))
 def test_several_networks_and_conditions_have_the_means_of_torch(kind):
     score, targets = WEIGHTED[kind]
     right = RIGHT.get(kind, score)

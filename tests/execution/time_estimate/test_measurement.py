@@ -18,6 +18,7 @@ from bln_search.execution.time_estimate.measurement import measure_trial_duratio
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.training.seeding import reproducible_torch
 from bln_search.training.step_timing import DeviceSynchronizedClock
+from tests.support.tiers import thinned
 
 STUDY = """
 name: measured
@@ -57,7 +58,7 @@ def measure(spec, trial, budget, clock):
         return measure_trial_durations(trial, inputs(spec), DeviceSynchronizedClock(clock=clock), budget)
 
 
-@pytest.mark.parametrize("index", range(6))
+@pytest.mark.parametrize("index", thinned(range(6), 2))
 def test_every_method_has_durations_of_its_parts(index):
     spec = parse_study(STUDY)
     trial = list_planned_trial_specs(spec)[index]

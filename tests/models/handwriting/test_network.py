@@ -131,6 +131,7 @@ def test_gradients_are_those_of_the_loss():
     assert torch.autograd.gradcheck(
         lambda *values: torch.func.functional_call(network, dict(zip(names, values, strict=True)), (inputs,)),
         tuple(parameters[name] for name in names),
+        fast_mode=True,
     )
 
 

@@ -109,7 +109,7 @@ def test_inference_uses_population_values_of_each_step(cell, method, semantics):
 def test_gradients_equal_finite_differences(cell, method):
     layer = make_plain(cell) if method == "none" else make_normalized(cell, method)
     x = draw_sequences(n=3).requires_grad_()
-    assert torch.autograd.gradcheck(lambda *_: layer(x), (x, *layer.parameters()), atol=1e-5, rtol=1e-4)
+    assert torch.autograd.gradcheck(lambda *_: layer(x), (x, *layer.parameters()), atol=1e-5, rtol=1e-4, fast_mode=True)
 
 
 @pytest.mark.parametrize("gain", [None, 0.1])
@@ -172,7 +172,7 @@ def test_a_norm_of_the_cell_output_computes_its_equations(method, semantics):
     )
     assert_equal(layer(x), expected)
     x.requires_grad_()
-    assert torch.autograd.gradcheck(lambda *_: layer(x), (x, *layer.parameters()), atol=1e-5, rtol=1e-4)
+    assert torch.autograd.gradcheck(lambda *_: layer(x), (x, *layer.parameters()), atol=1e-5, rtol=1e-4, fast_mode=True)
 
 
 def test_without_normalization_a_norm_of_the_cell_output_is_the_plain_layer():

@@ -64,8 +64,7 @@ def test_values_equal_the_equations_with_and_without_mask(sizes, masked):
     np.testing.assert_allclose(run(*arguments, mask).detach().numpy(), expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("sizes", SIZES)
-@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize(("sizes", "masked"), latin(SIZES, [False, True]))
 def test_gradients_equal_finite_differences(sizes, masked):
     arguments = draw_arguments(*sizes)
     mask = torch.rand(sizes[0], sizes[2], dtype=torch.float64) if masked else None

@@ -8,6 +8,7 @@ import pytest
 from bln_search.ranking.paired.condition_selection import select_row_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion, compute_criterion_values
 from tests.ranking.conditions import draw_conditions
+from tests.support.tiers import thinned
 
 
 def select(tables, criterion, independent=None, current=None, margin=0.01):
@@ -56,7 +57,7 @@ def test_the_deployed_row_is_replaced_by_a_better_one_only(criterion):
 
 
 @pytest.mark.parametrize("criterion", Criterion)
-@pytest.mark.parametrize(("sizes", "shared"), [((40, 40), 1.0), ((30, 50), 0.0)])
+@pytest.mark.parametrize(("sizes", "shared"), thinned([((40, 40), 1.0), ((30, 50), 0.0)], 2))
 def test_an_equal_row_in_use_is_mostly_kept(criterion, sizes, shared, repetitions):
     rng = np.random.default_rng([*sizes, 11])
     replaced = 0

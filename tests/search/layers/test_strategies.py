@@ -9,6 +9,7 @@ from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.search.layers.objective import BudgetedObjective
 from bln_search.search.layers.strategies import StrategyOptions, search_within_budget
 from tests.search.layers.tables import additive, choice, plain_space, space_of, table_source
+from tests.support.tiers import thinned
 
 SEARCHES = [kind for kind in LayerSearchAlgorithm if kind is not LayerSearchAlgorithm.EXACT]
 PLAIN = plain_space()
@@ -92,7 +93,7 @@ def test_the_budget_is_never_exceeded(kind, budget):
 
 
 @every_search
-@pytest.mark.parametrize("name", SPACES)
+@pytest.mark.parametrize("name", thinned(SPACES, 2))
 def test_uniform_configurations_are_evaluated_first(kind, name):
     space = SPACES[name]
     uniform = list(space.choice_digits_by_uniform_configuration().values())
