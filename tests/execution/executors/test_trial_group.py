@@ -30,7 +30,6 @@ from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.norms.precision import read_precision_flags
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.training.stacked.training import StackedTraining
-from tests.support.tiers import part
 
 TOLERANCE = 1e-4
 """Of losses after three epochs in single precision, relative."""
@@ -246,7 +245,9 @@ def test_a_program_of_one_that_runs_out_of_memory_is_left(environment, recorded_
     assert group.fused_epochs(0) == 0
 
 
-@pytest.mark.parametrize(("order",), part([((2, 0, 3, 1),), ((0, 1, 2, 3),), ((0, 2, 1, 3),)], lambda order: order[0]))
+@pytest.mark.parametrize(
+    "order", [(2, 0, 3, 1), *(pytest.param(order, marks=pytest.mark.slow) for order in ((0, 1, 2, 3), (0, 2, 1, 3)))]
+)
 def test_trials_that_fit_with_no_other_run_one_after_another(make_group, order):
     """Trials 0 and 1, so that one of their networks is in memory; those that fit together train together meanwhile."""
     group = make_group(make_trials(seeds=(0, 1), fused_norms=True) + make_trials(seeds=(0, 1)))
