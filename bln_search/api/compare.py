@@ -14,7 +14,6 @@ from bln_search.core.errors import DataError
 from bln_search.ranking.comparison import Verdict
 from bln_search.ranking.paired.compare import TableComparison, compare_with_best, mean_difference
 from bln_search.ranking.paired.table import OutcomeTable
-from bln_search.ranking.selection.expected_loss import expected_difference
 from bln_search.ranking.selection.recommendation import judge_choice
 
 
@@ -67,7 +66,8 @@ def compare(
     rows = _compared_scores(names, compared, lower_is_better=lower_is_better)
     differences, variances = compared.differences.mean, compared.differences.variance
     chosen = 0 if current is None else names.index(current)
-    if expected_difference(differences[chosen], variances[chosen], len(rows) - 1) > compared.margin:
+    prior, others = compared.differences.prior, len(rows) - 1
+    if not prior.keeps_row_in_use(differences[chosen], variances[chosen], compared.margin, others):
         chosen = 0
     are_best = [bool(is_best) for is_best in (differences == 0) & (variances == 0)]
     verdict = judge_choice(

@@ -11,7 +11,7 @@ from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.study_effects import SwitchEffectsOfSetting, VarianceShares
 
-ANALYSIS_FORMAT = 7
+ANALYSIS_FORMAT = 8
 """Version of the stored form; an analysis of another version is computed again."""
 
 

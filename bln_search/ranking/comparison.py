@@ -159,6 +159,7 @@ class Comparison(StoredAnalysisModel):
         current: Index of the row of the current configuration; None where there is none.
         optimism: Selection bias of the best row: expected amount (nats) by which its mean loss is too low because it
             was selected for a low mean loss.
+        prior_variance: Variance of the prior of true differences of two rows (`selection.expected_loss`), nats².
         draws: Number of draws of the noise.
         required: About how much data would decide; None where the best row and the preferred ones are settled.
     """
@@ -174,6 +175,7 @@ class Comparison(StoredAnalysisModel):
     rows: tuple[ComparedRow, ...]
     current: int | None
     optimism: float
+    prior_variance: float
     draws: int
     required: RequiredData | None
 

@@ -19,6 +19,7 @@ def compared(
     error=0.02,
     settled=(),
     current=None,
+    prior_variance=1e-4,
 ):
     """Rows in this order with losses 1, 1.01, …, each of which differs from the first with this standard error.
 
@@ -64,6 +65,7 @@ def compared(
         rows=rows,
         current=None if current is None else codes.index(current),
         optimism=0.0,
+        prior_variance=prior_variance,
         draws=1,
         required=None,
     )

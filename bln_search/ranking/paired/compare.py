@@ -177,6 +177,7 @@ def compare_rows(
         ),
         current=keys.index(current) if current in keys else None,
         optimism=compared.optimism,
+        prior_variance=losses.prior.variance,
         draws=DRAWS,
         required=compared.required,
     )

@@ -33,7 +33,7 @@ from bln_search.ranking.selection.condition_criteria import (
     compute_criterion_values,
     deciding_condition_by_row,
 )
-from bln_search.ranking.selection.expected_loss import expected_difference
+from bln_search.ranking.selection.expected_loss import DifferencePrior
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,16 @@ def select_row_over_conditions(
     best = int(values.argmin())
     excesses = _excess_over_best_row(tables, losses, criterion, best)
 
-    def is_candidate(row: int, rivals: int = 1) -> bool:
-        variance = float(excesses.variance[row])
-        return row == best or expected_difference(float(excesses.mean[row]), variance, rivals) <= margin
-
-    candidates = [row for row in range(len(values)) if is_candidate(row)]
+    candidates = [
+        row
+        for row in range(len(values))
+        if excesses.prior.expected_difference(excesses.mean[row], excesses.variance[row]) <= margin
+    ]
     row = min(candidates, key=lambda row: (not independent[row], computed[row], values[row], row))
-    rivals = (len(values) - 1) * (1 if criterion is Criterion.MEAN else len(tables))  # the condition is selected, too
-    if current is not None and is_candidate(current, rivals):
+    others = (len(values) - 1) * (1 if criterion is Criterion.MEAN else len(tables))  # the condition is selected, too
+    if current is not None and excesses.prior.keeps_row_in_use(
+        excesses.mean[current], excesses.variance[current], margin, others
+    ):
         row = current
     elif current is not None and values[row] >= values[current]:
         row = best
@@ -110,18 +112,19 @@ def select_row_over_conditions(
 
 @dataclass(frozen=True)
 class _Excesses:
-    """Value of each row minus that of the best one, half of its 95 % interval, and its variance, (K,) each."""
+    """Value of each row minus that of the best one, half of its 95 % interval, its variance, (K,) each; their prior."""
 
     mean: Floats
     half: Floats
     variance: Floats
+    prior: DifferencePrior
 
 
 def _excess_over_best_row(tables: Sequence[OutcomeTable], losses: Floats, criterion: Criterion, best: int) -> _Excesses:
     """Value of each row minus that of the best row, (K,)."""
     if criterion is Criterion.MEAN:
         of_means = differences_of_condition_means(tables, best, 0.0)
-        return _Excesses(of_means.mean, of_means.half, of_means.variance)
+        return _Excesses(of_means.mean, of_means.half, of_means.variance, of_means.prior)
     deciding = deciding_condition_by_row(losses, criterion)
     above = _CriterionLosses(tables, losses, criterion)
     result = {name: np.empty(len(losses)) for name in ("mean", "half", "variance")}
@@ -130,7 +133,9 @@ def _excess_over_best_row(tables: Sequence[OutcomeTable], losses: Floats, criter
         part = above.compare_rows_of_two_conditions(members, int(condition), np.asarray([best]), int(deciding[best]))
         for name, values in result.items():
             values[members] = getattr(part, name)
-    return _Excesses(**result)
+    values = compute_criterion_values(losses, criterion)
+    prior = DifferencePrior.estimate(values, np.delete(result["variance"], best))
+    return _Excesses(**result, prior=prior)
 
 
 class _CriterionLosses:

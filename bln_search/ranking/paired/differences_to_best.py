@@ -31,6 +31,7 @@ from bln_search.ranking.paired.crossed_anova import (
 from bln_search.ranking.paired.distinct_rows import DistinctRows, find_distinct_rows
 from bln_search.ranking.paired.seed_variances import Pairs
 from bln_search.ranking.paired.table import Floats, OutcomeTable
+from bln_search.ranking.selection.expected_loss import DifferencePrior
 from bln_search.ranking.statistics.intervals import ALPHA
 
 _MAX_ROWS_OF_ALL_PAIRS = 48
@@ -70,9 +71,11 @@ class DifferencesToBest(ContrastEstimates):
 
     Attributes:
         better_by_margin: Corrected p value of another row being better by the margin or more; 1 where it is unknown.
+        prior: Prior of true differences, estimated from the distinct rows.
     """
 
     better_by_margin: Floats
+    prior: DifferencePrior
 
 
 def compare_rows_with_best(
@@ -102,6 +105,7 @@ def compare_rows_with_best(
     pairs, num_complete = _list_pairs(num_rows, of_best, is_preferred)
     contrasts = contrasts_of_pairs((rows.kept[pairs[0]], rows.kept[pairs[1]]))
     tested = contrasts.test(pairs, num_rows, margin, sampled_from=num_complete)
+    prior = DifferencePrior.estimate(np.append(tested.mean[: len(others)], 0.0), tested.variance)
     if num_complete:
         pairs = pairs[0][:num_complete], pairs[1][:num_complete]
         tested = tested.take(np.arange(num_complete))
@@ -130,6 +134,7 @@ def compare_rows_with_best(
         of_rows(beyond, 0.0),
         of_rows(to_best.opposite_margin, 0.0),
         np.minimum(1.0, better)[rows.of_row],
+        prior,
     )
 
 
@@ -177,7 +182,7 @@ def row_verdicts(differences: DifferencesToBest, best: int, level: float) -> lis
 
 def _differences_of_equal_rows(count: int) -> DifferencesToBest:
     none, certain = np.zeros(count), np.ones(count)
-    return DifferencesToBest(none, none, certain, certain, none, none, none, none, none)
+    return DifferencesToBest(none, none, certain, certain, none, none, none, none, none, DifferencePrior(0.0))
 
 
 def _list_pairs(num_rows: int, best: int, is_preferred: NDArray[np.bool_]) -> tuple[Pairs, int]:

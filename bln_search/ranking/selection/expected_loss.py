@@ -1,25 +1,35 @@
 """Which rows may be chosen instead of the best one: rows whose expected loss is above it by no more than the margin.
 
 An observed difference d of variance v is a noisy estimate, and a selected one: the best row was selected for a low mean
-loss. Its expected true value is shrunk, by a normal prior around 0 whose variance is estimated from d itself (the
-positive-part estimator of James & Stein 1961): d·max(0, 1 − v/d²). Below one standard error nothing is expected. Above,
-the estimate approaches d. With a margin of 0 a row may be chosen if it is at most one standard error above the best
-one, which is the rule of Breiman et al. (1984).
+loss. Its expected true value is shrunk (empirical Bayes): true differences of two rows have a normal prior of mean 0
+and variance p, which makes the posterior N(w·d, w·v) with w = p/(p + v). Two estimates of p compete, and the larger one
+counts: the mean squared difference of all pairs of rows minus its mean variance (method of moments), and d² − v of this
+pair alone (which makes it the positive-part estimator of James & Stein 1961). Where rows differ by no more than noise,
+nothing is expected.
 
 Where the best of R − 1 rows is compared with the row that is in use, the selection is stronger. The largest of R − 1
-squared noise terms grows with 2·ln(R − 1), so v is multiplied by 1 + ln(R − 1)/2. `bench.answers` compares the losses
-of the rows that this rule, and others, recommend.
+squared noise terms grows with 2·ln(R − 1), so the second estimate is d² − v·(1 + ln(R − 1)/2).
+The row in use is also kept if a change is not improbable enough to do harm. `bench.answers` compares the losses of the
+rows that this rule, and others, recommend.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+from numpy.typing import NDArray
 
 DEFAULT_MARGIN = 0.01
 """Difference of mean losses in nats up to which rows are practically equal, by default."""
 
 _DEFAULT_RELATIVE_MARGIN = 0.01
 """The same as a fraction of the lowest loss, for a score that is not in nats of a class."""
+
+_MAX_PROBABILITY_OF_HARM = 0.1
+"""Probability, up to which the row in use is replaced, that the best row is worse than it by more than the margin."""
 
 
 def default_margin(lowest: float, *, has_correctness: bool) -> float:
@@ -32,16 +42,58 @@ def default_margin(lowest: float, *, has_correctness: bool) -> float:
     return DEFAULT_MARGIN if has_correctness else _DEFAULT_RELATIVE_MARGIN * abs(lowest)
 
 
-def expected_difference(difference: float, variance: float, candidates: int = 1) -> float:
-    """Expected true value of a positive difference, never below 0.
+@dataclass(frozen=True)
+class DifferencePrior:
+    """Normal prior of the true difference of two rows of a table.
 
-    Args:
-        difference: Observed difference.
-        variance: Its variance.
-        candidates: Number of rows of which the one that the difference favours was selected, where they compete with
-            the row in use; 1 for rows that compete with each other.
+    Attributes:
+        variance: Its variance; its mean is 0.
     """
-    if difference <= 0:
-        return 0.0
-    selected = variance * (1 + math.log(max(1, candidates)) / 2)
-    return difference * max(0.0, 1 - selected / difference**2)
+
+    variance: float
+
+    @classmethod
+    def estimate(cls, means: NDArray[np.float64], variances: NDArray[np.float64]) -> DifferencePrior:
+        """Estimate the prior by the method of moments, never below 0.
+
+        Args:
+            means: Mean loss of each row, but for a constant that all rows share.
+            variances: Variances of differences of rows.
+        """
+        if len(means) < 2:
+            return cls(0.0)
+        mean_squared_difference = 2 * means.var(ddof=1)  # of all pairs
+        return cls(max(0.0, float(mean_squared_difference - np.mean(variances))))
+
+    def expected_difference(self, difference: float, variance: float, candidates: int = 1) -> float:
+        """Expected true value of a difference, not below 0.
+
+        Args:
+            difference: Observed difference to the lowest loss, at least 0.
+            variance: Its variance.
+            candidates: Number of rows of which the best one was selected, where they compete with the row in use; 1 for
+                rows that compete with each other.
+        """
+        return difference * self._weight(difference, variance, candidates)
+
+    def keeps_row_in_use(self, difference: float, variance: float, margin: float, candidates: int) -> bool:
+        """Whether the row in use is kept, whose loss is observed to be above the lowest by `difference`.
+
+        It is unless its expected loss is above the lowest by more than the margin, and the best row is improbable to be
+        worse than it by more than the margin. Arguments as of `expected_difference`.
+        """
+        weight = self._weight(difference, variance, candidates)
+        if weight * difference <= margin:
+            return True
+        if variance == 0:
+            return False
+        harm = NormalDist(weight * difference, math.sqrt(weight * variance)).cdf(-margin)
+        return harm > _MAX_PROBABILITY_OF_HARM
+
+    def _weight(self, difference: float, variance: float, candidates: int) -> float:
+        """Weight of an observed difference beside the prior."""
+        if variance == 0:
+            return 1.0
+        selected = variance * (1 + math.log(max(1, candidates)) / 2)
+        prior = max(self.variance, difference * difference - selected)
+        return 1 / (1 + variance / prior) if prior > 0 else 0.0

@@ -10,7 +10,7 @@ from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference, Question, RowVerdict, Verdict
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.batch_sizes import list_batch_sizes_near_best
-from bln_search.ranking.selection.expected_loss import expected_difference
+from bln_search.ranking.selection.expected_loss import DifferencePrior
 from bln_search.ranking.selection.row_cost import cost_of_row, is_deterministic_configuration
 
 
@@ -127,9 +127,10 @@ def recommend_row(
     """Recommend a row by its expected loss (`expected_loss`).
 
     The candidates are the rows whose expected loss is above the lowest by no more than the margin. The row of the
-    current configuration is recommended if it is a candidate; else a candidate that is independent of the mini-batch,
-    of these one that is certain to be within the margin, and of these the cheapest; ties are broken by mean loss. Rows
-    that predict no better than the class frequencies are no candidates, unless all rows are such.
+    current configuration is recommended if it is a candidate, or if it is not improbable enough that a change does
+    harm; else a candidate that is independent of the mini-batch, of these one that is certain to be within the margin,
+    and of these the cheapest; ties are broken by mean loss. Rows that predict no better than the class frequencies are
+    no candidates, unless all rows are such.
 
     Args:
         comparison: Comparison of the best ranked rows.
@@ -140,7 +141,8 @@ def recommend_row(
         prior_loss: Mean loss of predicting the class frequencies; None where it is unknown.
     """
     informed = _list_rows_better_than_prior(comparison, prior_loss)
-    candidates = [row for row in informed if _expected_loss_above_best(row) <= comparison.margin]
+    prior = DifferencePrior(comparison.prior_variance)
+    candidates = [row for row in informed if _expected_loss_above_best(prior, row) <= comparison.margin]
     preferred = min(candidates, key=lambda row: _preference_sort_key(comparison, row, per_slot=per_slot))
     row, current = _choose_current_or_preferred(comparison, informed, preferred)
     deterministic = _is_deterministic_row(row, per_slot=per_slot)
@@ -176,19 +178,23 @@ def _list_rows_better_than_prior(comparison: Comparison, prior_loss: float | Non
     return [row for row in comparison.rows if row.loss < prior_loss] or list(comparison.rows)
 
 
-def _expected_loss_above_best(row: ComparedRow, candidates: int = 1) -> float:
-    return expected_difference(row.above_best.mean, row.variance, candidates)
+def _expected_loss_above_best(prior: DifferencePrior, row: ComparedRow, candidates: int = 1) -> float:
+    return prior.expected_difference(row.above_best.mean, row.variance, candidates)
 
 
 def _choose_current_or_preferred(
     comparison: Comparison, informed: Sequence[ComparedRow], preferred: ComparedRow
 ) -> tuple[ComparedRow, CurrentConfigurationRow | None]:
-    """The current row unless its expected loss is above the lowest by more than the margin, and how it compares."""
+    """The current row unless another is to replace it, and how it compares."""
     if comparison.current is None:
         return preferred, None
     current = comparison.rows[comparison.current]
-    expected = _expected_loss_above_best(current, len(comparison.rows) - 1)
-    is_kept = expected <= comparison.margin and current in informed
+    prior, excess, others = (
+        DifferencePrior(comparison.prior_variance),
+        current.above_best.mean,
+        len(comparison.rows) - 1,
+    )
+    is_kept = current in informed and prior.keeps_row_in_use(excess, current.variance, comparison.margin, others)
     better = preferred if preferred.loss < current.loss else informed[0]
     row = current if is_kept else better
     described = CurrentConfigurationRow(
@@ -197,7 +203,7 @@ def _choose_current_or_preferred(
         is_recommended=row == current,
         loss=current.loss,
         above_best=current.above_best,
-        expected_above_best=expected,
+        expected_above_best=_expected_loss_above_best(prior, current, others),
     )
     return row, described
 

@@ -197,8 +197,8 @@ def test_a_dependent_recommendation_names_the_deterministic_alternative(ranked):
     assert f"{recommendation.alternative_cost:.4f} higher" in text
 
 
-def test_the_network_as_deployed_is_kept_without_a_shift():
-    loaders = {"one": make_data(), "two": make_data(seed=5)}
+def test_the_network_as_deployed_is_kept_within_the_margin():
+    loaders = {"one": make_data(seed=22), "two": make_data(seed=23)}
     result = bln_search.evaluate_configurations(trained(), TRAIN, loaders, batch_sizes=[4, 20])
     for over in (Criterion.MEAN, Criterion.WORST, "one"):
         recommendation = result.recommendation_for(over=over)
