@@ -51,7 +51,7 @@ class ContrastEstimates:
 
     Attributes:
         mean: Mean difference (first − second).
-        half: Half-width of its 95 % confidence interval.
+        half: Half-width of its 95 % confidence interval; NaN where it is not computed.
         p: Two-sided p value.
         adjusted: p value corrected for all contrasts together.
         variance: Variance of the mean.
@@ -96,7 +96,13 @@ class ContrastVariances:
         return ContrastVariances(self.seeds, self.mean[contrasts], self.of_seeds[contrasts], of_examples)
 
     def test(
-        self, pairs: Pairs | None = None, num_rows: int = 0, margin: float = 0.0, *, sampled_from: int = 0
+        self,
+        pairs: Pairs | None = None,
+        num_rows: int = 0,
+        margin: float = 0.0,
+        *,
+        sampled_from: int = 0,
+        intervals: int | None = None,
     ) -> ContrastEstimates:
         """Test means of 0.
 
@@ -107,6 +113,7 @@ class ContrastVariances:
             margin: Difference up to which rows are practically equal, at least 0.
             sampled_from: Number of the first contrasts to which the result is restricted, where all further ones are a
                 sample of other pairs; 0 for all contrasts.
+            intervals: Number of the first contrasts that have intervals, which take long; None for all.
         """
         of_examples: Floats = np.sum([variance for variance, _ in self.of_examples], axis=0)
         is_moderated = num_rows >= MIN_MODERATED_ROWS and self.seeds >= MIN_MODERATED_SEEDS and self.of_seeds.any()
@@ -130,15 +137,19 @@ class ContrastVariances:
         moderated = estimate_seed_variances(self.of_seeds, self.seeds - 1, pairs, num_rows)
         if sampled_from:
             part = slice(sampled_from)
-            return self.take(part)._test_moderated(moderated.take(part), pairs, margin)
-        return self._test_moderated(moderated, pairs, margin)
+            return self.take(part)._test_moderated(moderated.take(part), pairs, margin, intervals)
+        return self._test_moderated(moderated, pairs, margin, intervals)
 
-    def _test_moderated(self, moderated: SeedVariances, pairs: Pairs, margin: float) -> ContrastEstimates:
+    def _test_moderated(
+        self, moderated: SeedVariances, pairs: Pairs, margin: float, intervals: int | None
+    ) -> ContrastEstimates:
         of_examples: Floats = np.sum([variance for variance, _ in self.of_examples], axis=0)
         noise = of_examples, min(degrees for _, degrees in self.of_examples)
+        part, half = slice(intervals), np.full(self.mean.shape, np.nan)
+        half[part] = moderated.take(part).half_widths(CONFIDENCE_LEVEL, of_examples[part], noise[1])
         return ContrastEstimates(
             self.mean,
-            moderated.half_widths(CONFIDENCE_LEVEL, *noise),
+            half,
             moderated.p_values(self.mean, *noise),
             moderated.adjusted_p_values(self.mean, *noise, pairs, ALPHA),
             moderated.medians + of_examples,
