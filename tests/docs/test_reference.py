@@ -10,12 +10,8 @@ import bln_search
 from bench.documents.reference import command_line, python_api, rest_api
 from bench.documents.reference.pages import SECTIONS, render
 from bench.documents.reference.schema import (
-    cell,
-    default_text,
     members,
     properties,
-    sentence,
-    split_docstring,
     type_text,
 )
 from bln_search.core import errors
@@ -50,11 +46,6 @@ def test_a_type_is_written_with_its_bounds(schema, text):
     assert type_text(schema, lambda name: f"[{name}]") == text
 
 
-def test_a_docstring_is_split_into_text_and_attributes():
-    text = "First line.\n\nAttributes:\n    one: The first\n        value.\n    two_: The second: a number.\n"
-    assert split_docstring(text) == ("First line.", {"one": "The first value.", "two_": "The second: a number."})
-
-
 def test_attributes_of_a_docstring_describe_properties():
     schema = {
         "description": "A thing.\n\nAttributes:\n    size: its size.\n    lambda_: λ of it.\n",
@@ -69,30 +60,6 @@ def test_attributes_of_a_docstring_describe_properties():
 def test_members_of_a_docstring_describe_values():
     schema = {"description": "Which.\n\nMembers:\n    A_B: the first.\n", "enum": ["a_b", "c"]}
     assert members(schema) == {"a_b": "The first.", "c": ""}
-
-
-@pytest.mark.parametrize(
-    ("text", "result"),
-    [
-        ("folder of data", "Folder of data."),
-        ("a token is missing", "A token is missing."),
-        ("k of MBN.", "k of MBN."),
-        ("cpu, cuda or auto", "cpu, cuda or auto."),
-        ("`id` of a study", "`id` of a study."),
-        ("", ""),
-    ],
-)
-def test_a_meaning_is_written_as_a_sentence(text, result):
-    assert sentence(text) == result
-
-
-def test_a_default_is_written_as_yaml():
-    assert default_text({"default": [1, "a"]}) == "`[1, a]`"
-    assert default_text({"default": None}) == default_text({}) == "–"
-
-
-def test_a_pipe_outside_of_code_is_escaped_in_a_table():
-    assert cell("a|b `c|d`") == "a\\|b `c|d`"
 
 
 class TestCommandLine:
@@ -165,7 +132,3 @@ def test_every_marker_of_a_page_is_replaced():
         assert "<!-- generated:" in written(PAGES[name])
         assert "<!-- generated:" not in render(name, written(PAGES[name]))
     assert len(SECTIONS) == sum(written(page).count("<!-- generated:") for page in PAGES.values())
-
-
-def test_a_page_without_a_marker_stays_as_it_is():
-    assert render("index.md", "text <!-- comment -->") == "text <!-- comment -->"
