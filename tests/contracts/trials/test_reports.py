@@ -193,7 +193,7 @@ def test_reader_that_continues_after_its_last_event_misses_none(ledger, study_id
 
     def follow():
         while True:
-            is_last_look = finished.is_set()
+            is_last_look = finished.wait(0.001)
             read.extend(item.number for item in ledger.events.list_events(study_id, after=read[-1] if read else 0))
             if is_last_look:
                 return
