@@ -90,6 +90,7 @@ def main() -> None:
             ),
             "undecided_before": sum(not study["decided_before"] for study in studies),
             "undecided_now": sum(study["verdict"] == "cannot tell" for study in studies),
+            "undecidable": sum(not study["could_be_decided"] for study in studies),
             "own_studies": len(studies),
             "tables": tables,
             "effect": EFFECT,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from bench.support.answers.tables import adjusted_by_t_tests
 from bln_search.core.configuration import InferenceConfiguration
@@ -72,6 +73,21 @@ def was_decided_before(losses: np.ndarray) -> bool:
     return bool((adjusted_by_t_tests(losses)[with_best] < ALPHA).all())
 
 
+def could_be_decided(losses: np.ndarray, margin: float) -> bool:
+    """Whether a test that knows more than a study does could decide for some row.
+
+    It takes the estimated variances of differences for the true ones, and chooses its row without a correction: each
+    other row is better by the margin with p < 5 %.
+    """
+    for row in range(losses.shape[1]):
+        differences = losses[:, [row]] - losses
+        errors = differences.std(axis=0, ddof=1) / np.sqrt(len(losses))
+        upper = differences.mean(axis=0) + special.ndtri(1 - ALPHA) * errors
+        if (np.delete(upper, row) < margin).all():
+            return True
+    return False
+
+
 def measure_own_studies() -> list[dict[str, Any]]:
     """The verdict of each study before and now."""
     results = []
@@ -84,6 +100,7 @@ def measure_own_studies() -> list[dict[str, Any]]:
                 "rows": len(keys),
                 "seeds": len(losses),
                 "decided_before": was_decided_before(losses),
+                "could_be_decided": could_be_decided(losses, comparison.margin),
                 "verdict": str(recommendation.verdict),
                 "open_rows": len(comparison.open_rows),
             }
