@@ -10,37 +10,13 @@ from __future__ import annotations
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 
+from bln_search.core.built_in_models import MODELS
+from bln_search.core.errors import ModelError
+from bln_search.core.model_info import ModelInfo
 from bln_search.core.tasks import TaskName
 
-_RECURRENT = frozenset(
-    {
-        *("widths", "embedding", "dense", "dense_weights", "dropout", "recurrent_dropout"),
-        *("normalize", "gain", "longer_sequences", "mask_padding"),
-    }
-)
-
-MODELS: dict[str, frozenset[str]] = {
-    "allconv": frozenset({"widths"}),
-    "attentive_reader": frozenset({"widths", "embedding", "normalize", "gain"}),
-    "draw": frozenset({"widths", "glimpses", "latent", "attention", "normalize", "gain"}),
-    "gru": _RECURRENT,
-    "handwriting": frozenset({"widths", "windows", "mixtures", "gain"}),
-    "lenet": frozenset(),
-    "lstm": _RECURRENT,
-    "mlp": frozenset({"widths", "activation", "placement", "output_norm"}),
-    "nin": frozenset(),
-    "order_embeddings": frozenset({"widths", "embedding", "gain"}),
-    "resnet8": frozenset({"widths"}),
-    "resnet18": frozenset(),
-    "resnet20": frozenset({"widths"}),
-    "resnet34": frozenset(),
-    "resnet50": frozenset(),
-    "resnet56": frozenset({"widths"}),
-    "rnn": _RECURRENT,
-    "skip_thoughts": frozenset({"widths", "embedding", "gain"}),
-    "vgg16": frozenset({"dense_norms"}),
-}
-"""Built-in models with their options."""
+MODEL_INFOS = "bln_search.model_infos"
+"""Entry point group of descriptions of models."""
 
 OPTIONS_OF_TASKS = frozenset({"per_token"})
 """Options of models that the task of a study sets, not its specification."""
@@ -83,15 +59,6 @@ _TASKS = {
     "mnist_pen_tracks": TaskName.DENSITY,
 }
 
-_DATA_OF_MODELS = {
-    "attentive_reader": "imdb_cloze",
-    "draw": "mnist_binarized",
-    "handwriting": "mnist_pen_tracks",
-    "order_embeddings": "mnist_pair_captions",
-    "skip_thoughts": "imdb_sentences",
-}
-"""Built-in models for one built-in data set only."""
-
 _MODEL_OF_DATA = {
     "imdb_sentences": "skip_thoughts",
     "mnist_pair_captions": "order_embeddings",
@@ -102,27 +69,6 @@ _MODEL_OF_DATA = {
 LAZY_DATA_SETS = frozenset({"imagenet"})
 """Built-in data sets whose images are decoded one mini-batch at a time."""
 
-TEXT_MODELS = frozenset(name for name, options in MODELS.items() if "embedding" in options)
-"""Built-in models that take token ids."""
-
-DENSITY_MODELS = frozenset({"draw", "handwriting"})
-"""Built-in models that give the negative log-likelihood of an example."""
-
-_MODELS_OF_TASKS = {
-    TaskName.DENSITY: DENSITY_MODELS,
-    TaskName.RETRIEVAL: frozenset({"order_embeddings"}),
-}
-"""Built-in models for one task only, by the task."""
-
-RECURRENT_MODELS = TEXT_MODELS | DENSITY_MODELS
-"""Built-in models with recurrent layers."""
-
-MODELS_WITH_NORMS_IN_CELLS = frozenset({"attentive_reader", "draw", "handwriting", "order_embeddings", "skip_thoughts"})
-"""Built-in models whose normalization layers are inside recurrent cells only."""
-
-MODELS_OF_SEVERAL_INPUTS = frozenset({"handwriting", "order_embeddings"})
-"""Built-in models whose examples have several inputs with names."""
-
 DATA_SETS_OF_SEVERAL_INPUTS = frozenset({"mnist_pair_captions", "mnist_pen_tracks"})
 """Built-in data sets whose examples have several inputs with names."""
 
@@ -132,8 +78,9 @@ TEXTS_OF_ONE_LENGTH = frozenset({"imdb_cloze", "imdb_sentences"})
 
 @lru_cache(maxsize=1)
 def plugin_model_entry_points() -> dict[str, EntryPoint]:
-    """Models of installed packages."""
-    return {point.name: point for point in entry_points(group="bln_search.models") if point.name not in MODELS}
+    """Models of installed packages: descriptions, and factories of models without a description."""
+    points = (*entry_points(group="bln_search.models"), *entry_points(group=MODEL_INFOS))
+    return {point.name: point for point in points if point.name not in MODELS}
 
 
 @lru_cache(maxsize=1)
@@ -171,14 +118,50 @@ def list_corruption_names() -> list[str]:
     return sorted({*CORRUPTIONS, *plugin_corruption_entry_points()})
 
 
-def find_model_problem(name: str, options: set[str]) -> str | None:
-    """Why there is no model with this name and these options; None if there is. Options of plugins are not checked."""
+def load_model_info(name: str) -> ModelInfo | None:
+    """The description of a model; None for a model of an installed package without one.
+
+    Raises:
+        ModelError: There is no such model, or its description cannot be loaded.
+    """
     if name in MODELS:
-        unknown = sorted(options - MODELS[name])
-        return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else None
-    if name in plugin_model_entry_points():
+        return MODELS[name]
+    point = plugin_model_entry_points().get(name)
+    if point is None:
+        raise ModelError(f"there is no model {name!r}; choose one of {', '.join(list_model_names())}")
+    if point.group != MODEL_INFOS:
         return None
-    return f"there is no model {name!r}; choose one of {', '.join(list_model_names())}"
+    try:
+        info = point.load()
+    except Exception as error:
+        raise ModelError(f"the model {name} of an installed package cannot be loaded: {error}") from error
+    if not isinstance(info, ModelInfo):
+        raise ModelError(f"the model {name} of an installed package is not a bln_search.core.model_info.ModelInfo")
+    return info
+
+
+def find_model_info(name: str) -> ModelInfo | None:
+    """The description of a model; None where it is not known."""
+    try:
+        return load_model_info(name)
+    except ModelError:
+        return None
+
+
+def list_text_models() -> list[str]:
+    """The names of the models that take token ids as their only input."""
+    infos = {name: find_model_info(name) for name in list_model_names()}
+    return [name for name, info in infos.items() if info and info.takes_token_ids and not info.takes_several_inputs]
+
+
+def find_model_problem(name: str, options: set[str]) -> str | None:
+    """Why there is no model with this name and these options; None if there is, or if its options are not known."""
+    try:
+        info = load_model_info(name)
+    except ModelError as error:
+        return str(error)
+    unknown = [] if info is None else sorted(options - info.options)
+    return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else None
 
 
 def find_data_set_problem(name: str) -> str | None:
@@ -196,13 +179,16 @@ def find_corruption_problem(name: str) -> str | None:
 
 
 def find_model_data_mismatch(model: str, data: str) -> str | None:
-    """Why this model cannot take this data set; None if it can, or if one of them is not built in."""
-    if data in TEXT_DATA_SETS and model in MODELS and model not in TEXT_MODELS:
-        choice = ", ".join(sorted(TEXT_MODELS - MODELS_OF_SEVERAL_INPUTS))
+    """Why this model cannot take this data set; None if it can, or if one of them has no description."""
+    info = find_model_info(model)
+    if info is None:
+        return None
+    if data in TEXT_DATA_SETS and not info.takes_token_ids:
+        choice = ", ".join(list_text_models())
         return f"the model {model} takes measurements, {data} consists of token ids: choose one of {choice}"
-    if model in MODELS and data in DATA_SETS:
-        expected = _DATA_OF_MODELS.get(model)
-        if expected is not None and expected != data:
+    if data in DATA_SETS:
+        if info.data_sets and data not in info.data_sets:
+            expected = ", ".join(sorted(info.data_sets))
             return f"the model {model} is for the data set {expected} only, not for {data}"
         only = _MODEL_OF_DATA.get(data, model)
         if only != model:
@@ -211,12 +197,15 @@ def find_model_data_mismatch(model: str, data: str) -> str | None:
 
 
 def find_model_task_mismatch(model: str, task: str) -> str | None:
-    """Why this model cannot be trained for this task; None if it can, or if it is not built in."""
-    others = frozenset(MODELS).difference(*_MODELS_OF_TASKS.values())
-    suitable = _MODELS_OF_TASKS.get(task, others) if isinstance(task, TaskName) else others
-    if model not in MODELS or model in suitable:
+    """Why this model cannot be trained for this task; None if it can, or if it has no description."""
+    info = find_model_info(model)
+    if info is None:
         return None
-    choice = sorted(suitable)
+    task_by_model = {name: other.task for name in list_model_names() if (other := find_model_info(name)) is not None}
+    only = task if task in task_by_model.values() else ""
+    if info.task == only:
+        return None
+    choice = [name for name, other_task in task_by_model.items() if other_task == only]
     return f"the model {model} cannot be trained for {task}: choose one of {', '.join(choice)}, or other data"
 
 

@@ -6,10 +6,12 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
+from bln_search.core.built_in_models import MODELS
 from bln_search.core.code_identity import CodeIdentity, list_differing_files
 from bln_search.core.errors import CodeChangedError
 from bln_search.core.registry import (
     CORRUPTIONS,
+    find_model_info,
     plugin_corruption_entry_points,
     plugin_model_entry_points,
 )
@@ -24,7 +26,7 @@ from bln_search.core.task_plugin import load_task_plugin, plugin_task_entry_poin
 from bln_search.data.catalog import CATALOG, list_data_set_modules
 from bln_search.data.corruptions.catalog import get_corruption_function
 from bln_search.execution.messages import TrialTask
-from bln_search.models.factory import MODELS, get_model_factory
+from bln_search.models.factory import get_model_factory
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
 
@@ -47,11 +49,12 @@ def compute_code_identity(study: StudySpec | TrialSpec) -> CodeIdentity:
 def _compute_code_identity(model: str, data: str, task: str, corruptions: Iterable[str]) -> CodeIdentity:
     plugins = _list_task_modules(task)
     built_in = {f"bln_search/{package}": digest_folder(_PACKAGE / package) for package in _DECISIVE_PACKAGES}
-    model_modules = frozenset({find_module_name(get_model_factory(model))})
+    info, model_modules = find_model_info(model), frozenset({find_module_name(get_model_factory(model))})
     if model in MODELS:
         built_in |= digest_modules_of_package(model_modules, "bln_search.models")
     else:
-        plugins |= model_modules | {plugin_model_entry_points()[model].module}
+        place = set() if info is None else {info.factory.partition(":")[0]}
+        plugins |= model_modules | {plugin_model_entry_points()[model].module, *place}
     data_modules = list_data_set_modules(data)
     if data in CATALOG:
         built_in |= digest_modules_of_package(data_modules, "bln_search.data")

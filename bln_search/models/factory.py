@@ -4,61 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib.metadata import EntryPoint
 from inspect import Parameter, signature
 from typing import Any
 
 import torch
 from torch import nn
 
+from bln_search.core.built_in_models import MODELS
 from bln_search.core.errors import ModelError
 from bln_search.core.registry import (
-    MODELS_OF_SEVERAL_INPUTS,
+    MODEL_INFOS,
     OPTIONS_OF_TASKS,
-    TEXT_MODELS,
+    find_model_info,
     find_model_problem,
+    list_text_models,
+    load_model_info,
     plugin_model_entry_points,
 )
 from bln_search.data.input_shape import InputShape, make_zero_inputs
-from bln_search.models.all_convolutional import AllConvolutionalNetwork
 from bln_search.models.analytic import bind_analytic_layers
-from bln_search.models.attentive_reader import AttentiveReader
-from bln_search.models.draw import DRAW
-from bln_search.models.handwriting import Handwriting
-from bln_search.models.imagenet_residual import ImageNetResNet
 from bln_search.models.initialization import initialize_weights
-from bln_search.models.lenet import LeNet
-from bln_search.models.mlp import MLP
-from bln_search.models.order_embeddings import OrderEmbeddings
-from bln_search.models.plain_convolutional import NIN, VGG16
-from bln_search.models.recurrent import RecurrentNetwork
-from bln_search.models.residual import ResNet
-from bln_search.models.skip_thoughts import SkipThoughts
 from bln_search.norms.network.unit_positions import expand_unit_parameters_to_inputs
 
 NormLayerConstructor = Callable[[int], nn.Module]
 """Makes a normalization layer for a number of features."""
-
-MODELS: Mapping[str, Callable[..., nn.Module]] = {
-    "allconv": AllConvolutionalNetwork,
-    "attentive_reader": AttentiveReader,
-    "draw": DRAW,
-    "gru": partial(RecurrentNetwork, cell="gru"),
-    "handwriting": Handwriting,
-    "lenet": LeNet,
-    "lstm": partial(RecurrentNetwork, cell="lstm"),
-    "mlp": MLP,
-    "nin": NIN,
-    "order_embeddings": OrderEmbeddings,
-    "resnet8": partial(ResNet, blocks=1),
-    "resnet18": partial(ImageNetResNet, depth=18),
-    "resnet20": partial(ResNet, blocks=3),
-    "resnet34": partial(ImageNetResNet, depth=34),
-    "resnet50": partial(ImageNetResNet, depth=50),
-    "resnet56": partial(ResNet, blocks=9),
-    "rnn": partial(RecurrentNetwork, cell="rnn"),
-    "skip_thoughts": SkipThoughts,
-    "vgg16": VGG16,
-}
 
 
 def build_model(
@@ -91,8 +61,8 @@ def build_model(
     arguments = dict(options or {})
     if vocabulary is not None:
         if not _accepts_vocabulary(name):
-            text_models = ", ".join(sorted(TEXT_MODELS - MODELS_OF_SEVERAL_INPUTS))
-            raise ModelError(f"the model {name} takes measurements, but this data holds texts: choose {text_models}")
+            choice = ", ".join(list_text_models())
+            raise ModelError(f"the model {name} takes measurements, but this data holds texts: choose {choice}")
         arguments["vocabulary"] = vocabulary
     network = _make_network(name, input_shape, classes, norm, arguments)
     initialize_weights(network, torch.Generator().manual_seed(seed))
@@ -102,8 +72,9 @@ def build_model(
 
 
 def _check_number_of_inputs(name: str, input_shape: InputShape) -> None:
-    """Raise ModelError where a built-in model takes one input and the data has several, or the other way round."""
-    if name not in MODELS or isinstance(input_shape, tuple) != (name in MODELS_OF_SEVERAL_INPUTS):
+    """Raise ModelError where a model with a description takes one input and the data has several, or vice versa."""
+    info = find_model_info(name)
+    if info is None or isinstance(input_shape, tuple) != info.takes_several_inputs:
         return
     if isinstance(input_shape, tuple):
         raise ModelError(
@@ -147,15 +118,15 @@ def get_model_factory(name: str) -> Callable[..., nn.Module]:
     """Return the factory of a model, built in or of an installed package.
 
     Raises:
-        ModelError: the factory of an installed package cannot be loaded.
+        ModelError: there is no such model, or the factory of an installed package cannot be loaded.
     """
-    if name in MODELS:
-        return MODELS[name]
+    info = load_model_info(name)
+    point = plugin_model_entry_points()[name] if info is None else EntryPoint(name, info.factory, MODEL_INFOS)
     try:
-        factory: Callable[..., nn.Module] = plugin_model_entry_points()[name].load()
+        factory: Callable[..., nn.Module] = point.load()
     except Exception as error:
         raise ModelError(f"the model {name} of an installed package cannot be loaded: {error}") from error
-    return factory
+    return factory if info is None else partial(factory, **info.arguments)
 
 
 def check_model_name_and_options(name: str, options: Mapping[str, Any]) -> None:

@@ -7,9 +7,10 @@ from math import ceil
 import torch
 from torch import nn
 
+from bln_search.core.built_in_models import MODELS
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.registry import MODELS, find_model_data_mismatch
+from bln_search.core.registry import find_model_data_mismatch
 from bln_search.data.catalog import get_catalog_entry
 from bln_search.data.conditions import check_conditions_on_examples
 from bln_search.data.input_shape import require_single_tensor_for_purpose

@@ -15,7 +15,6 @@ from bln_search.core.method import Method
 from bln_search.core.registry import (
     DATA_SETS,
     DATA_SETS_OF_SEVERAL_INPUTS,
-    RECURRENT_MODELS,
     TEXT_DATA_SETS,
     TEXT_LENGTHS,
     TEXTS_OF_ONE_LENGTH,
@@ -116,7 +115,7 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
         )
     for position, arm in enumerate(study.arms):
         message_by_location["arms", position, "method"] = _find_weight_statistics_problem(arm.method, study.model)
-        if arm.from_weights and study.model.name in RECURRENT_MODELS:
+        if arm.from_weights and study.model.info.is_recurrent:
             message_by_location["arms", position, "from_weights"] = (
                 "mean and variance cannot be propagated through a recurrent network: remove it"
             )
@@ -166,21 +165,22 @@ def _find_weight_statistics_problem(method: Method, model: ModelSpec) -> str | N
     """A method whose statistics come from weights, in a built-in model without the weights that it needs."""
     if not method.computes_statistics_from_weights:
         return None
-    if model.name in RECURRENT_MODELS and method is Method.WN:
+    if model.info.is_recurrent and method is Method.WN:
         advice = "set model.normalize to cells, or choose bn, ln, bln, mbn, brn or none"
         return (
             None
             if model.normalizes_products_in_cells
             else f"wn needs weights in front of each normalization layer: {advice}"
         )
-    if model.name in RECURRENT_MODELS:
+    if model.info.is_recurrent:
         return (
             f"{method} cannot be propagated through a recurrent network: choose wn with normalize: cells, or bn, ln, "
             "bln, mbn, brn or none"
         )
-    is_behind_nonlinearity = model.name == "lenet" or (model.name == "mlp" and model.placement != "before")
-    if method is Method.WN and is_behind_nonlinearity:
-        advice = "set model.placement to before" if model.name == "mlp" else "choose another model, or ap2"
+    has_placement = "placement" in model.info.options
+    is_behind_weights = has_placement and model.placement == "before"
+    if method is Method.WN and model.info.norms_follow_nonlinearity and not is_behind_weights:
+        advice = "set model.placement to before" if has_placement else "choose another model, or ap2"
         return (
             f"wn needs the weights directly in front of a normalization layer, {model.name} has it elsewhere: {advice}"
         )

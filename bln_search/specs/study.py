@@ -228,7 +228,7 @@ class StudySpec(SpecSection):
                 fuses_norms=self.training.fused_norms,
                 method=arm.method,
                 estimates=arm.population or self.evaluation.population,
-                model_name=self.model.name,
+                model=self.model,
             )
         return self
 

@@ -213,7 +213,7 @@ def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, se
             fuses_norms=training.fused_norms,
             method=resolved.method,
             estimates=resolved.population or study.evaluation.population,
-            model_name=model.name,
+            model=model,
         )
         return TrialSpec.model_construct(  # every section is validated
             data=study.data,

@@ -10,22 +10,26 @@ import torch
 from torch import nn
 
 from bln_search.core import registry
+from bln_search.core.built_in_models import MODELS
 from bln_search.core.errors import DataError, ModelError
 from bln_search.data.catalog import CATALOG, get_catalog_entry
-from bln_search.models.factory import MODELS, build_model
+from bln_search.models.factory import build_model, get_model_factory
 
 
 def test_names_match_the_built_in_models_and_data_sets():
-    assert set(registry.MODELS) == set(MODELS)
     assert set(registry.DATA_SETS) == set(CATALOG)
     variants = {"blocks", "depth", "cell"}  # ResNets by the first two, recurrent networks by the last
     common = {"input_shape", "classes", "norm", "vocabulary", *variants, *registry.OPTIONS_OF_TASKS}
-    for name, factory in MODELS.items():
-        assert set(signature(factory).parameters) - common == registry.MODELS[name], name
+    for name, info in MODELS.items():
+        assert set(signature(get_model_factory(name)).parameters) - common == info.options, name
 
 
 def test_token_ids_need_a_model_with_an_embedding():
-    assert {name for name in MODELS if "vocabulary" in signature(MODELS[name]).parameters} == registry.TEXT_MODELS
+    for name, info in MODELS.items():
+        parameters = signature(get_model_factory(name)).parameters
+        assert ("vocabulary" in parameters) == info.takes_token_ids, name
+        if "normalize" in info.options:
+            assert parameters["normalize"].default == info.default_norm_placement, name
     assert set(registry.DATA_SETS) >= registry.TEXT_DATA_SETS
     assert registry.find_model_data_mismatch("lstm", "imdb") is None
     assert registry.find_model_data_mismatch("lstm", "digits") is None

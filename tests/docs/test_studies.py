@@ -12,8 +12,9 @@ import yaml
 from pydantic import BaseModel
 
 from bench.documents.reference import study_file
-from bln_search.core.registry import DATA_SETS, MODELS
-from bln_search.models.factory import MODELS as FACTORIES
+from bln_search.core.built_in_models import MODELS
+from bln_search.core.registry import DATA_SETS
+from bln_search.models.factory import get_model_factory
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.sections.model import ModelSpec
@@ -116,10 +117,10 @@ def test_a_value_that_is_always_rejected_is_not_listed():
 def test_every_network_is_listed_with_its_options():
     rows = tables()["networks"]
     told = {name: set(re.findall(r"`(\w+)`", row[1])) for row in rows for name in re.findall(r"`(\w+)`", row[0])}
-    assert told == {name: set(options) for name, options in MODELS.items()}
+    assert told == {name: set(info.options) for name, info in MODELS.items()}
     widths = {name: row[2] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
-    for name, factory in FACTORIES.items():
-        default = signature(factory).parameters.get("widths")
+    for name in MODELS:
+        default = signature(get_model_factory(name)).parameters.get("widths")
         assert widths[name] == (", ".join(map(str, default.default)) if default else ""), name
 
 
@@ -130,12 +131,12 @@ OPTIONS_OF_CELLS = ("gain", "longer_sequences", "mask_padding")
 def test_defaults_that_depend_on_the_network_or_method_are_true():
     meanings = {row[0].strip("`"): row[3] for row in tables()["ModelSpec"]}
     for option in set(ModelSpec.model_fields) - {"name", "widths", "output_norm", *OPTIONS_OF_CELLS}:
-        model = next(name for name in ("mlp", "vgg16", "lstm", "draw", "handwriting") if option in MODELS[name])
-        default = signature(FACTORIES[model]).parameters[option].default
+        model = next(name for name in ("mlp", "vgg16", "lstm", "draw", "handwriting") if option in MODELS[name].options)
+        default = signature(get_model_factory(model)).parameters[option].default
         default = str(default).lower() if isinstance(default, bool) else default
         assert meanings[option].endswith((f"by default {default}.", f"by default `{default}`.")), option
     assert meanings["output_norm"].endswith("by default none.")
-    assert signature(FACTORIES["mlp"]).parameters["output_norm"].default is False
+    assert signature(get_model_factory("mlp")).parameters["output_norm"].default is False
     arm = {row[0].strip("`"): row[3] for row in tables()["ArmSpec"]}
     norm = ArmSpec(method="mbn").norm_layer_options
     assert arm["memory"].endswith(f"by default {norm['memory_size']}.")

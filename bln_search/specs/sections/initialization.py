@@ -8,7 +8,6 @@ from typing import Literal
 from pydantic import model_validator
 
 from bln_search.core.method import Method
-from bln_search.core.registry import RECURRENT_MODELS
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.spec_section import SpecSection
 
@@ -67,7 +66,7 @@ def check_initialization(spec: InitializationSpec | None, method: Method, model:
             "preserve the function of the network without normalization: set preserve_function to false, or choose "
             "other methods than ln and bln"
         )
-    if model.name in RECURRENT_MODELS and spec.statistics is not ScalingStatistics.NONE:
+    if model.info.is_recurrent and spec.statistics is not ScalingStatistics.NONE:
         raise ValueError(
             f"training: initialization: statistics {spec.statistics} cannot scale the recurrent layers of "
             f"{model.name}, whose outputs have other statistics at each time step: set statistics to none"

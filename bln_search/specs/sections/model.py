@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.method import Method
-from bln_search.core.registry import MODELS_WITH_NORMS_IN_CELLS
+from bln_search.core.model_info import ModelInfo
+from bln_search.core.registry import find_model_info
 from bln_search.specs.spec_section import SpecSection, require_unique
 
 
@@ -105,18 +106,24 @@ class ModelSpec(SpecSection):
                 )
         if self.mask_padding and self.normalize not in ("cells", "cell_output"):
             raise ValueError("mask_padding needs normalization inside cells alone: set normalize: cells or cell_output")
-        if self.name in MODELS_WITH_NORMS_IN_CELLS and self.normalize in ("layers", "cells_and_layers"):
+        if self.info.has_norms_in_cells_only and self.normalize in ("layers", "cells_and_layers"):
             raise ValueError(
                 f"{self.name} has no layers for normalize: {self.normalize}: set normalize to cells or cell_output"
             )
-        if self.normalize == "cell_output" and self.name in ("gru", "rnn"):
+        placements = self.info.norm_placements
+        if self.normalize == "cell_output" and "layers" in placements and "cell_output" not in placements:
             raise ValueError(f"only an lstm has an output of its cell, not {self.name}: set normalize: cells")
         return self
 
     @property
+    def info(self) -> ModelInfo:
+        """The description of the model; the defaults where it is not known."""
+        return find_model_info(self.name) or ModelInfo(factory="")
+
+    @property
     def normalizes_inside_recurrent_cells(self) -> bool:
         """Whether there is normalization inside recurrent cells, at every time step."""
-        return self.name in MODELS_WITH_NORMS_IN_CELLS or self.normalize in (
+        return self.info.has_norms_in_cells_only or self.normalize in (
             "cells",
             "cell_output",
             "cells_and_layers",
@@ -125,8 +132,7 @@ class ModelSpec(SpecSection):
     @property
     def normalizes_products_in_cells(self) -> bool:
         """Whether there is normalization directly behind the weights of recurrent cells."""
-        is_default = self.name in MODELS_WITH_NORMS_IN_CELLS - {"draw"}
-        return self.normalize == "cells" or (self.normalize is None and is_default)
+        return (self.normalize or self.info.default_norm_placement) == "cells"
 
     @property
     def largest_specified_width(self) -> int:

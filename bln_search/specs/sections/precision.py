@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.method import Method
-from bln_search.core.registry import RECURRENT_MODELS
+from bln_search.specs.sections.model import ModelSpec
 
 
 class TrainingPrecision(StrEnum):
@@ -34,7 +34,7 @@ def check_precision_and_compilation(
     fuses_norms: bool,
     method: Method,
     estimates: Collection[PopulationEstimate],
-    model_name: str,
+    model: ModelSpec,
 ) -> None:
     """Raise ValueError where an arm cannot be trained with this precision, or cannot be compiled.
 
@@ -44,9 +44,9 @@ def check_precision_and_compilation(
         fuses_norms: Whether training steps use the fused kernels of normalization layers.
         method: Of the arm.
         estimates: Population estimates of the arm.
-        model_name: Of the study.
+        model: Of the study.
     """
-    is_recurrent = model_name in RECURRENT_MODELS
+    is_recurrent = model.info.is_recurrent
     if precision is TrainingPrecision.BF16 and method.computes_statistics_from_weights:
         raise ValueError(
             f"training: precision: bf16 would round the statistics that {method} computes from the weights: "
@@ -54,7 +54,7 @@ def check_precision_and_compilation(
         )
     if precision is TrainingPrecision.BF16 and is_recurrent:
         raise ValueError(
-            f"training: precision: bf16 would round the states of {model_name} at every time step: "
+            f"training: precision: bf16 would round the states of {model.name} at every time step: "
             "set precision to float32 or tf32"
         )
     if fuses_norms and (is_recurrent or compiles):
@@ -63,7 +63,7 @@ def check_precision_and_compilation(
     if not compiles:
         return
     if is_recurrent:
-        raise ValueError(f"training: compile: {model_name} has loops over time steps: remove compile")
+        raise ValueError(f"training: compile: {model.name} has loops over time steps: remove compile")
     if method not in _COMPILED_METHODS:
         compiled = ", ".join(_COMPILED_METHODS)
         raise ValueError(

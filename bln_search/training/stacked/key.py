@@ -40,17 +40,13 @@ _MAY_DIFFER: dict[str, Any] = {
 }
 """Keys of a trial in which trials of one program may differ, and those that do not enter training."""
 
-
-_MODELS = frozenset({"allconv", "lenet", "mlp", "resnet8", "resnet20", "resnet56", "vgg16"})
-"""Built-in models whose networks `is_stackable`."""
-
 _METHODS = frozenset({Method.NONE, Method.BN, Method.LN, Method.BLN, Method.MBN, Method.BRN})
 
 
 def may_be_fused_with_others(trial: TrialSpec) -> bool:
     """Return whether the specification of a trial leaves it open that others are trained with it as one program."""
     return (
-        trial.model.name in _MODELS
+        trial.model.info.is_stackable
         and trial.arm.method in _METHODS
         and trial.data.name not in LAZY_DATA_SETS
         and trial.resolved_task.name == TaskName.CLASSIFICATION

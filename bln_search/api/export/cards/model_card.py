@@ -12,9 +12,9 @@ from bln_search.api.export.description import LossAndAccuracy, StudyNetworkDescr
 from bln_search.api.export.exported import WEIGHTS_FILE
 from bln_search.api.export.runtimes import ONNX_PROGRAM, TORCH_PROGRAM
 from bln_search.core.blend import PopulationWeight, parse_estimate_label
+from bln_search.core.built_in_models import MODELS
 from bln_search.core.code_identity import CODE_CHANGES
 from bln_search.core.method import Statistic, StatisticSource
-from bln_search.core.registry import MODELS
 from bln_search.core.tasks import TaskName, describe_task
 from bln_search.specs.sections.space import format_point
 

@@ -1,0 +1,55 @@
+"""What is known of a model without importing it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+NormPlacement = Literal["layers", "cells", "cell_output", "cells_and_layers"]
+"""A value of `model.normalize`."""
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What a model takes and contains. A package registers it in the entry point group `bln_search.model_infos`.
+
+    The service loads this object without torch: the module that defines it must not import torch.
+
+    Attributes:
+        factory: Place of the factory, as `package.module:name`, which is imported when a network is built.
+        arguments: Arguments of the factory that are not options.
+        options: Its options, keys of `model` in a study.
+        takes_token_ids: Whether inputs may be token ids.
+        takes_several_inputs: Whether an example has several inputs with names.
+        is_recurrent: Whether it has recurrent layers.
+        norm_placements: Values of the option `normalize`, the default first; without `layers`, normalization layers are
+            inside recurrent cells only. Empty for a model without recurrent cells.
+        norms_follow_nonlinearity: Whether normalization layers do not directly follow weights; with an option
+            `placement`, unless it is `before`.
+        is_stackable: Whether several of its networks can be trained as one program.
+        task: The only task that it can be trained for; empty for every task without models of its own.
+        data_sets: The only data sets that it takes, and those that name it themselves; empty for all.
+    """
+
+    factory: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    options: frozenset[str] = frozenset()
+    takes_token_ids: bool = False
+    takes_several_inputs: bool = False
+    is_recurrent: bool = False
+    norm_placements: tuple[NormPlacement, ...] = ()
+    norms_follow_nonlinearity: bool = False
+    is_stackable: bool = False
+    task: str = ""
+    data_sets: frozenset[str] = frozenset()
+
+    @property
+    def default_norm_placement(self) -> NormPlacement:
+        """Where normalization layers are if a study does not say it."""
+        return self.norm_placements[0] if self.norm_placements else "layers"
+
+    @property
+    def has_norms_in_cells_only(self) -> bool:
+        """Whether all normalization layers are inside recurrent cells."""
+        return bool(self.norm_placements) and "layers" not in self.norm_placements
