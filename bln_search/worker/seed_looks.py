@@ -6,11 +6,14 @@ from collections.abc import Callable
 
 from bln_search.core.states import ENDED, TrialState
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Verdict
+from bln_search.ranking.comparison import Comparison, Verdict
 from bln_search.reports.sentences.seed_looks import seed_looks_sentence
 from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis import compute_analysis_of_look
+
+_FUTILE_FACTOR = 2
+"""Seeds are not added where their required number is above the largest allowed one by more than this factor."""
 
 
 class SeedLooks:
@@ -83,9 +86,23 @@ class SeedLooks:
             return {}
         if recommendation.verdict is not Verdict.CANNOT_TELL:
             return dict.fromkeys(arms, f"not needed: decided after {seeds} seeds")
+        if self._is_futile(comparison, seeds):
+            return dict.fromkeys(
+                arms, f"not needed: after {seeds} seeds, {self._next_looks[-1]} are unlikely to decide"
+            )
         if comparison.not_compared:
             return {}
         compared = {row.arm for row in comparison.rows}
         open_arms = {row.arm for row in comparison.rows_not_worse} | {recommendation.arm}
         cause = {arm: "significantly worse" if arm in compared else "no row has a rank" for arm in arms}
         return {arm: f"out after {seeds} seeds, {cause[arm]}" for arm in arms if arm not in open_arms}
+
+    def _is_futile(self, comparison: Comparison, seeds: int) -> bool:
+        """Whether all seeds that may be added are unlikely to decide.
+
+        The required number of seeds is uncertain after the first look, on which only a lack of examples counts.
+        """
+        required, planned = comparison.required, self.spec.planned_looks
+        if required is None or required.limited_by_examples:
+            return required is not None
+        return seeds > planned[0] and (required.seeds is None or required.seeds > _FUTILE_FACTOR * planned[-1])

@@ -31,12 +31,14 @@ class OutcomeExecutor:
     Args:
         losses: Mean loss by arm.
         spread: Standard deviation between seeds of the mean loss of an arm.
+        noise: Standard deviation of effects of examples that all seeds of an arm share.
         kill_after: Number of trials after which the run ends.
         respond: Returns a message that replaces the outcomes of a trial, or None.
     """
 
-    def __init__(self, losses, *, spread=0.001, kill_after=None, respond: Callable = lambda _: None):
+    def __init__(self, losses, *, spread=0.001, noise=0.0, kill_after=None, respond: Callable = lambda _: None):
         self.losses, self.spread, self.kill_after, self.respond = losses, spread, kill_after, respond
+        self.noise = noise
         self.seeds_by_arm = {arm: [] for arm in losses}
 
     def num_parallel_trials(self, _trials):
@@ -57,9 +59,11 @@ class OutcomeExecutor:
 
     def _evaluate(self, trial):
         arm = trial.arm.label
-        generator = np.random.default_rng([trial.seed, sorted(self.losses).index(arm)])
+        number = sorted(self.losses).index(arm)
+        generator = np.random.default_rng([trial.seed, number])
         mean = self.losses[arm] + self.spread * generator.standard_normal()
         losses = mean + 0.01 * generator.standard_normal(_EXAMPLES)
+        losses += self.noise * np.random.default_rng(number).standard_normal(_EXAMPLES)
         outcomes = ExampleOutcomes(losses.astype(np.float32), np.ones(_EXAMPLES, bool))
         return tuple(
             Evaluation.from_outcomes(EvaluationKey(_ROW, None, 25, split), outcomes)

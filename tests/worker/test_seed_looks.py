@@ -57,7 +57,7 @@ def test_clear_winner_ends_the_study_after_three_seeds(ledger):
 
 def test_undecided_study_trains_open_arms_up_to_the_limit_and_drops_worse_ones(ledger):
     lines = []
-    study_id, executor, state = run(ledger, CLOSE, spread=0.05, at_most=6, lines=lines)
+    study_id, executor, state = run(ledger, CLOSE, spread=0.02, at_most=6, lines=lines)
     assert state is StudyState.COMPLETE
     assert executor.seeds_by_arm == {"a": [*range(6)], "b": [*range(6)], "c": [0, 1, 2]}
     reason = "out after 3 seeds, significantly worse"
@@ -76,11 +76,24 @@ def test_undecided_study_trains_open_arms_up_to_the_limit_and_drops_worse_ones(l
     assert (last.arm, last.rank, last.missing_seeds.required) == ("c", None, 6)
 
 
+@pytest.mark.parametrize(("options", "seeds"), [({"spread": 0.05}, 5), ({"noise": 0.5}, 3)])
+def test_seeds_that_are_unlikely_to_decide_are_not_added(ledger, options, seeds):
+    """Seeds vary too much for the number of allowed seeds; or examples do, of which more seeds bring no more."""
+    study_id, executor, state = run(ledger, CLOSE, at_most=6, **options)
+    assert state is StudyState.COMPLETE
+    assert executor.seeds_by_arm["a"] == [*range(seeds)]
+    reason = f"not needed: after {seeds} seeds, 6 are unlikely to decide"
+    assert trial_ends(ledger, study_id)["a", 5] == (TrialState.PRUNED, reason)
+    analysis = compute_and_store_analysis(ledger, study_id, None)
+    assert analysis.recommendation.verdict is Verdict.CANNOT_TELL
+    assert analysis.looks[-1] == seeds
+
+
 @pytest.mark.parametrize("kill_after", thinned([2, 9, 12, 14], 2))
 def test_killed_run_resumes_with_the_same_trials(ledger, kill_after):
     with pytest.raises(Killed):
-        run(ledger, CLOSE, spread=0.05, at_most=6, kill_after=kill_after)
-    study_id, _, state = run(ledger, CLOSE, spread=0.05, at_most=6)
+        run(ledger, CLOSE, spread=0.02, at_most=6, kill_after=kill_after)
+    study_id, _, state = run(ledger, CLOSE, spread=0.02, at_most=6)
     assert state is StudyState.COMPLETE
     ends = trial_ends(ledger, study_id)
     trained = {key for key, (trial_state, _) in ends.items() if trial_state is TrialState.FINISHED}
