@@ -98,11 +98,8 @@ class SeedLooks:
         return {arm: f"out after {seeds} seeds, {cause[arm]}" for arm in arms if arm not in open_arms}
 
     def _is_futile(self, comparison: Comparison, seeds: int) -> bool:
-        """Whether all seeds that may be added are unlikely to decide.
-
-        The required number of seeds is uncertain after the first look, on which only a lack of examples counts.
-        """
+        """Whether all seeds that may be added are unlikely to decide; after the first look that is too uncertain."""
         required, planned = comparison.required, self.spec.planned_looks
-        if required is None or required.limited_by_examples:
-            return required is not None
-        return seeds > planned[0] and (required.seeds is None or required.seeds > _FUTILE_FACTOR * planned[-1])
+        if required is None or seeds == planned[0]:
+            return False
+        return required.seeds is None or required.seeds > _FUTILE_FACTOR * planned[-1]

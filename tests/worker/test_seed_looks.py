@@ -76,17 +76,17 @@ def test_undecided_study_trains_open_arms_up_to_the_limit_and_drops_worse_ones(l
     assert (last.arm, last.rank, last.missing_seeds.required) == ("c", None, 6)
 
 
-@pytest.mark.parametrize(("options", "seeds"), [({"spread": 0.05}, 5), ({"noise": 0.5}, 3)])
-def test_seeds_that_are_unlikely_to_decide_are_not_added(ledger, options, seeds):
+@pytest.mark.parametrize("options", [{"spread": 0.05}, {"noise": 0.5}])
+def test_seeds_that_are_unlikely_to_decide_are_not_added(ledger, options):
     """Seeds vary too much for the number of allowed seeds; or examples do, of which more seeds bring no more."""
     study_id, executor, state = run(ledger, CLOSE, at_most=6, **options)
     assert state is StudyState.COMPLETE
-    assert executor.seeds_by_arm["a"] == [*range(seeds)]
-    reason = f"not needed: after {seeds} seeds, 6 are unlikely to decide"
+    assert executor.seeds_by_arm["a"] == [*range(5)]
+    reason = "not needed: after 5 seeds, 6 are unlikely to decide"
     assert trial_ends(ledger, study_id)["a", 5] == (TrialState.PRUNED, reason)
     analysis = compute_and_store_analysis(ledger, study_id, None)
     assert analysis.recommendation.verdict is Verdict.CANNOT_TELL
-    assert analysis.looks[-1] == seeds
+    assert analysis.looks == (3, 5)
 
 
 @pytest.mark.parametrize("kill_after", thinned([2, 9, 12, 14], 2))
