@@ -6,7 +6,7 @@ import json
 
 from bln_search.core.enums import Split
 from bln_search.specs.sections.evaluation import TrainSplitSelection
-from bln_search.specs.split_sizes import EXAMPLES, count_validation_examples, list_known_split_sizes
+from bln_search.specs.split_sizes import count_validation_examples, list_known_split_sizes
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_size import StudySize
 from bln_search.storage.ledger import Ledger
@@ -38,13 +38,13 @@ def make_plan_with_estimates(study: StudySpec, plan: StudySize, ledger: Ledger) 
 def _estimate_outcome_bytes(study: StudySpec, evaluations: int) -> int | None:
     """Bytes of the outcomes; None if the size of the data set is unknown."""
     data, evaluation = study.data, study.evaluation
-    examples = EXAMPLES.get(data.name)
-    if examples is None:
+    if data.info is None or data.info.examples is None:
         return None
-    validation = count_validation_examples(data, examples[Split.TRAIN]) * data.fraction
+    published, test = data.info.examples
+    validation = count_validation_examples(data, published) * data.fraction
     clean = evaluations / (1 + len(evaluation.conditions))
     train = _count_evaluated_train_examples(study, validation) * clean
-    return round((evaluations * (validation + examples[Split.TEST]) + train) * _BYTES_PER_EXAMPLE)
+    return round((evaluations * (validation + test) + train) * _BYTES_PER_EXAMPLE)
 
 
 def _count_evaluated_train_examples(study: StudySpec, validation: float) -> float:

@@ -9,24 +9,25 @@ from __future__ import annotations
 
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
 
+from bln_search.core.built_in_data_sets import DATA_SETS
 from bln_search.core.built_in_models import MODELS
-from bln_search.core.errors import ModelError
+from bln_search.core.data_set_info import DataSetInfo
+from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.core.model_info import ModelInfo
 from bln_search.core.tasks import TaskName
 
 MODEL_INFOS = "bln_search.model_infos"
 """Entry point group of descriptions of models."""
 
+DATA_SET_INFOS = "bln_search.data_set_infos"
+"""Entry point group of descriptions of data sets."""
+
+_Info = TypeVar("_Info", ModelInfo, DataSetInfo)
+
 OPTIONS_OF_TASKS = frozenset({"per_token"})
 """Options of models that the task of a study sets, not its specification."""
-
-DATA_SETS = (
-    *("cifar10", "cifar100", "diabetes", "digits", "imagenet", "imdb", "imdb_case", "imdb_cloze"),
-    *("imdb_next_word", "imdb_sentences"),
-    *("mnist", "mnist_binarized", "mnist_pair_captions", "mnist_pair_digits", "mnist_pairs", "mnist_pen_tracks"),
-)
-"""Built-in data sets."""
 
 CORRUPTIONS = (
     "brightness",
@@ -42,39 +43,6 @@ CORRUPTIONS = (
 )
 """Built-in corruptions of images."""
 
-TEXT_LENGTHS = {"imdb": 80, "imdb_case": 80, "imdb_cloze": 96, "imdb_next_word": 80, "imdb_sentences": 48}
-"""Built-in data sets of token ids, with the number of token ids of an input."""
-
-TEXT_DATA_SETS = frozenset(TEXT_LENGTHS)
-"""Built-in data sets of token ids."""
-
-_TASKS = {
-    "diabetes": TaskName.REGRESSION,
-    "imdb_case": TaskName.TOKEN_CLASSIFICATION,
-    "imdb_next_word": TaskName.LANGUAGE_MODEL,
-    "imdb_sentences": TaskName.LANGUAGE_MODEL,
-    "mnist_binarized": TaskName.DENSITY,
-    "mnist_pair_captions": TaskName.RETRIEVAL,
-    "mnist_pair_digits": TaskName.MULTI_LABEL,
-    "mnist_pen_tracks": TaskName.DENSITY,
-}
-
-_MODEL_OF_DATA = {
-    "imdb_sentences": "skip_thoughts",
-    "mnist_pair_captions": "order_embeddings",
-    "mnist_pen_tracks": "handwriting",
-}
-"""Built-in data sets for one built-in model only."""
-
-LAZY_DATA_SETS = frozenset({"imagenet"})
-"""Built-in data sets whose images are decoded one mini-batch at a time."""
-
-DATA_SETS_OF_SEVERAL_INPUTS = frozenset({"mnist_pair_captions", "mnist_pen_tracks"})
-"""Built-in data sets whose examples have several inputs with names."""
-
-TEXTS_OF_ONE_LENGTH = frozenset({"imdb_cloze", "imdb_sentences"})
-"""Built-in data sets of token ids whose inputs cannot have another length."""
-
 
 @lru_cache(maxsize=1)
 def plugin_model_entry_points() -> dict[str, EntryPoint]:
@@ -85,8 +53,9 @@ def plugin_model_entry_points() -> dict[str, EntryPoint]:
 
 @lru_cache(maxsize=1)
 def plugin_data_set_entry_points() -> dict[str, EntryPoint]:
-    """Data sets of installed packages."""
-    return {point.name: point for point in entry_points(group="bln_search.data_sets") if point.name not in DATA_SETS}
+    """Data sets of installed packages: descriptions, and catalogue entries of data sets without a description."""
+    points = (*entry_points(group="bln_search.data_sets"), *entry_points(group=DATA_SET_INFOS))
+    return {point.name: point for point in points if point.name not in DATA_SETS}
 
 
 @lru_cache(maxsize=1)
@@ -118,6 +87,18 @@ def list_corruption_names() -> list[str]:
     return sorted({*CORRUPTIONS, *plugin_corruption_entry_points()})
 
 
+def _load_info(kind: type[_Info], what: str, point: EntryPoint, error_type: type[BlnSearchError]) -> _Info:
+    """The description that a package registers. Raises the error if it cannot be loaded."""
+    try:
+        info = point.load()
+    except Exception as error:
+        raise error_type(f"the {what} {point.name} of an installed package cannot be loaded: {error}") from error
+    if not isinstance(info, kind):
+        path = f"{kind.__module__}.{kind.__name__}"
+        raise error_type(f"the {what} {point.name} of an installed package is not a {path}")
+    return info
+
+
 def load_model_info(name: str) -> ModelInfo | None:
     """The description of a model; None for a model of an installed package without one.
 
@@ -129,15 +110,7 @@ def load_model_info(name: str) -> ModelInfo | None:
     point = plugin_model_entry_points().get(name)
     if point is None:
         raise ModelError(f"there is no model {name!r}; choose one of {', '.join(list_model_names())}")
-    if point.group != MODEL_INFOS:
-        return None
-    try:
-        info = point.load()
-    except Exception as error:
-        raise ModelError(f"the model {name} of an installed package cannot be loaded: {error}") from error
-    if not isinstance(info, ModelInfo):
-        raise ModelError(f"the model {name} of an installed package is not a bln_search.core.model_info.ModelInfo")
-    return info
+    return _load_info(ModelInfo, "model", point, ModelError) if point.group == MODEL_INFOS else None
 
 
 def find_model_info(name: str) -> ModelInfo | None:
@@ -164,11 +137,35 @@ def find_model_problem(name: str, options: set[str]) -> str | None:
     return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else None
 
 
+def load_data_set_info(name: str) -> DataSetInfo | None:
+    """The description of a data set; None for a data set of an installed package without one.
+
+    Raises:
+        DataError: There is no such data set, or its description cannot be loaded.
+    """
+    if name in DATA_SETS:
+        return DATA_SETS[name]
+    point = plugin_data_set_entry_points().get(name)
+    if point is None:
+        raise DataError(f"there is no data set {name!r}; choose one of {', '.join(list_data_set_names())}")
+    return _load_info(DataSetInfo, "data set", point, DataError) if point.group == DATA_SET_INFOS else None
+
+
+def find_data_set_info(name: str) -> DataSetInfo | None:
+    """The description of a data set; None where it is not known."""
+    try:
+        return load_data_set_info(name)
+    except DataError:
+        return None
+
+
 def find_data_set_problem(name: str) -> str | None:
     """Why there is no data set with this name; None if there is."""
-    if name in DATA_SETS or name in plugin_data_set_entry_points():
-        return None
-    return f"there is no data set {name!r}; choose one of {', '.join(list_data_set_names())}"
+    try:
+        load_data_set_info(name)
+    except DataError as error:
+        return str(error)
+    return None
 
 
 def find_corruption_problem(name: str) -> str | None:
@@ -180,19 +177,16 @@ def find_corruption_problem(name: str) -> str | None:
 
 def find_model_data_mismatch(model: str, data: str) -> str | None:
     """Why this model cannot take this data set; None if it can, or if one of them has no description."""
-    info = find_model_info(model)
-    if info is None:
+    info, data_info = find_model_info(model), find_data_set_info(data)
+    if info is None or data_info is None:
         return None
-    if data in TEXT_DATA_SETS and not info.takes_token_ids:
+    if data_info.text_length is not None and not info.takes_token_ids:
         choice = ", ".join(list_text_models())
         return f"the model {model} takes measurements, {data} consists of token ids: choose one of {choice}"
-    if data in DATA_SETS:
-        if info.data_sets and data not in info.data_sets:
-            expected = ", ".join(sorted(info.data_sets))
-            return f"the model {model} is for the data set {expected} only, not for {data}"
-        only = _MODEL_OF_DATA.get(data, model)
-        if only != model:
-            return f"the data set {data} is for the model {only} only, not for {model}"
+    if info.data_sets and data not in info.data_sets and model not in data_info.models:
+        return f"the model {model} is for the data set {', '.join(sorted(info.data_sets))} only, not for {data}"
+    if data_info.models and model not in data_info.models:
+        return f"the data set {data} is for the model {', '.join(sorted(data_info.models))} only, not for {model}"
     return None
 
 
@@ -209,17 +203,18 @@ def find_model_task_mismatch(model: str, task: str) -> str | None:
     return f"the model {model} cannot be trained for {task}: choose one of {', '.join(choice)}, or other data"
 
 
-def find_task_of_built_in_data_set(data: str) -> TaskName | None:
-    """The task that the labels of a data set are made for; None for a data set that is not built in."""
-    return _TASKS.get(data, TaskName.CLASSIFICATION) if data in DATA_SETS else None
+def find_task_of_data_set(data: str) -> str | None:
+    """The task that the labels of a data set are made for; None for a data set without a description."""
+    info = find_data_set_info(data)
+    return None if info is None else info.task
 
 
 def find_task_data_mismatch(task: str, data: str) -> str | None:
     """Why networks cannot be trained for this task on this data set; None if they can.
 
-    Data sets and tasks that are not built in are checked when the study starts.
+    Data sets without a description, and tasks that are not built in, are checked when the study starts.
     """
-    expected = find_task_of_built_in_data_set(data)
-    if isinstance(task, TaskName) and expected is not None and expected is not task:
+    expected = find_task_of_data_set(data)
+    if isinstance(task, TaskName) and expected is not None and expected != task:
         return f"the labels of {data} are made for {expected}, not for {task}: leave task out, or choose other data"
     return None

@@ -49,6 +49,11 @@ class TaskName(StrEnum):
         return self in (TaskName.TOKEN_CLASSIFICATION, TaskName.LANGUAGE_MODEL)
 
 
+def as_built_in_task(name: str) -> str:
+    """The member of TaskName for a built-in task; the name as it is for a task of a package."""
+    return TaskName(name) if name in set(TaskName) else name
+
+
 class RegressionLoss(StrEnum):
     """The loss of a regression, a mean over the numbers of an example."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
+from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import Archive, PublishedFile, split_fixed_length_records
 
@@ -53,3 +54,15 @@ def decode_records(content: bytes, name: str) -> tuple[NDArray[np.uint8], NDArra
     if labels.max() >= len(CLASSES):
         raise DataError(f"{name}: a record has the class {labels.max()}, but CIFAR-10 has 0 to {len(CLASSES) - 1}")
     return records[:, 1:].reshape(-1, 3, 32, 32), labels
+
+
+ENTRY = CatalogEntry(
+    "cifar10",
+    "50,000 + 10,000 colour images of ten classes, 32×32 (Krizhevsky 2009)",
+    CLASSES,
+    FILES,
+    ARCHIVE,
+    decode_cifar10,
+    (f"https://www.cs.toronto.edu/~kriz/{ARCHIVE.name}",),
+    format=DataFormat((3, 32, 32), len(CLASSES)),
+)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
+from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import Archive, PublishedFile, split_fixed_length_records
 
@@ -57,3 +58,15 @@ def decode_records(content: bytes, name: str) -> tuple[NDArray[np.uint8], NDArra
                 "of CIFAR-10?"
             )
     return records[:, _LABEL_BYTES:].reshape(-1, 3, 32, 32), records[:, 1].astype(np.int64)
+
+
+ENTRY = CatalogEntry(
+    "cifar100",
+    "50,000 + 10,000 colour images of a hundred classes, 32×32 (Krizhevsky 2009)",
+    CLASSES,
+    FILES,
+    ARCHIVE,
+    decode_cifar100,
+    (f"https://www.cs.toronto.edu/~kriz/{ARCHIVE.name}",),
+    format=DataFormat((3, 32, 32), len(CLASSES)),
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bln_search.core.tasks import TaskName
+from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 
 NUMBERS = ("progression",)
@@ -33,3 +34,12 @@ def load_diabetes_data_set() -> DataSet:
         scale=1.0,
         task=TaskName.REGRESSION,
     )
+
+
+ENTRY = CatalogEntry(
+    "diabetes",
+    "442 patients with 10 measurements and the progression of diabetes (Efron et al. 2004), from scikit-learn",
+    NUMBERS,
+    load=load_diabetes_data_set,
+    format=DataFormat((10,), len(NUMBERS)),
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 
 CLASSES = tuple(str(digit) for digit in range(10))
@@ -20,3 +21,12 @@ def load_digits_data_set() -> DataSet:
     labels = digits.target.astype(np.int64)
     train, test = train_test_split(np.arange(len(labels)), test_size=0.2, random_state=0, stratify=labels)
     return DataSet("digits", CLASSES, images[train], labels[train], images[test], labels[test], scale=16.0)
+
+
+ENTRY = CatalogEntry(
+    "digits",
+    "1,797 handwritten digits, 8×8, shipped with scikit-learn",
+    CLASSES,
+    load=load_digits_data_set,
+    format=DataFormat((1, 8, 8), len(CLASSES)),
+)

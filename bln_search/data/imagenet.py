@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, DataUnavailableOnMachineError
 from bln_search.core.tasks import TaskName
+from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.class_coverage import describe_classes_missing_in_training
 from bln_search.data.dataset import DataSet
 from bln_search.data.lazy_images import SIZE, LazyImages
@@ -180,3 +181,18 @@ def prepare_image_folders(images: ImageFolders, spec: DataSpec, device: torch.de
         images.sha256_of_names_and_sizes,
         remarks=(*images.left_out, *missing),
     )
+
+
+def find_and_prepare_image_folders(folders: Sequence[Path], spec: DataSpec, device: torch.device | str) -> PreparedData:
+    """Find the images in one of `folders`, and split them by `spec`; they are decoded when they are read."""
+    return prepare_image_folders(get_image_folders(folders), spec, device)
+
+
+ENTRY = CatalogEntry(
+    NAME,
+    "images in the folders train/WNID and val/WNID, 224×224 (Russakovsky et al. 2015)",
+    (),
+    find=get_image_folders,
+    prepare=find_and_prepare_image_folders,
+    format=DataFormat((3, SIZE, SIZE), 1000),
+)

@@ -18,13 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError, DataUnavailableOnMachineError
-from bln_search.core.registry import TEXT_LENGTHS
+from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.reviews import FOLDER, SPLITS, JsonLinesReviews, ReviewArchive, ReviewFiles, ReviewFolder, Reviews
 from bln_search.data.texts import FIRST_WORD, build_vocabulary, encode_last_words_left_padded, split_lower_case_words
 
 CLASSES = ("negative", "positive")
-WORDS, LENGTH = 20_000, TEXT_LENGTHS["imdb"]
+WORDS, LENGTH = 20_000, 80
 ARCHIVE, ARCHIVE_MD5 = "aclImdb_v1.tar.gz", "7c2ac02c03563afcf9b574c7e56c153a"
 REMARKS = (
     "24,904 different texts among the 25,000 train reviews",
@@ -147,3 +147,16 @@ def _iter_review_remarks(reviews: Reviews) -> Iterator[str]:
     shared = len(texts["train"].keys() & texts["test"].keys())
     if shared:
         yield f"{shared:,} texts stand in both splits"
+
+
+ENTRY = CatalogEntry(
+    "imdb",
+    "25,000 + 25,000 film reviews of two classes, the last 80 words of each (Maas et al. 2011)",
+    CLASSES,
+    downloads=(f"https://ai.stanford.edu/~amaas/data/sentiment/{ARCHIVE}",),
+    find=get_review_source,
+    remarks=REMARKS,
+    find_with_length=lambda folders, length: get_review_source(folders, length=length),
+    folder="imdb",
+    format=DataFormat((LENGTH,), len(CLASSES), WORDS + FIRST_WORD),
+)

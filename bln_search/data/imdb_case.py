@@ -7,13 +7,15 @@ The reviews and token ids are those of `imdb`. It is not a published data set; t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.data import imdb
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import LENGTH, WORDS, ReviewSource, get_review_source
 from bln_search.data.reviews import SPLITS, Reviews
@@ -75,3 +77,15 @@ def case_label_of_word(word: str) -> int:
     if len(word) > 1 and word.isupper():
         return 2
     return 1 if word[:1].isupper() else 0
+
+
+ENTRY = replace(
+    imdb.ENTRY,
+    name="imdb_case",
+    about="the reviews of imdb in lower case, with the case of each of their last 80 words",
+    classes=CLASSES,
+    find=get_cased_review_source,
+    remarks=REMARKS,
+    find_with_length=get_cased_review_source,
+    format=DataFormat((LENGTH,), len(CLASSES), WORDS + FIRST_WORD),
+)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bln_search.data import imdb
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import ReviewSource, get_review_source
 from bln_search.data.reviews import SPLITS, Reviews
@@ -136,3 +138,15 @@ def encode_question_and_document(cloze: Cloze, vocabulary: Mapping[str, int]) ->
             encode_last_words_left_padded(cloze.document, vocabulary, DOCUMENT_LENGTH),
         ]
     )
+
+
+ENTRY = replace(
+    imdb.ENTRY,
+    name="imdb_cloze",
+    about="questions about the reviews of imdb: which of fifty frequent words is missing in a sentence",
+    classes=ANSWERS,
+    find=get_cloze_source,
+    remarks=REMARKS,
+    find_with_length=None,
+    format=DataFormat((QUESTION_LENGTH + DOCUMENT_LENGTH,), len(ANSWERS), BLANK + 1),
+)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.data import imdb
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import LENGTH, ReviewSource, get_review_source
 from bln_search.data.reviews import SPLITS, Reviews
@@ -74,3 +76,15 @@ def next_tokens(token_ids: NDArray[np.uint16]) -> NDArray[np.int64]:
     """Return the token after each of the tokens but the last, (n, length); NO_CLASS where it is START or padding."""
     following = token_ids[:, 1:].astype(np.int64)
     return np.where((following == START) | (following == PADDING), NO_CLASS, following)
+
+
+ENTRY = replace(
+    imdb.ENTRY,
+    name="imdb_next_word",
+    about="the reviews of imdb with the word after each of their last 80 words, of the 2,000 most frequent words",
+    classes=CLASSES,
+    find=get_next_word_source,
+    remarks=REMARKS,
+    find_with_length=get_next_word_source,
+    format=DataFormat((LENGTH,), OUTPUTS, OUTPUTS),
+)

@@ -6,13 +6,15 @@ A stand-in for the sentences of the BookCorpus (Kiros et al. 2015).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.data import imdb
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.imdb import ReviewSource, get_review_source
 from bln_search.data.imdb_cloze import split_sentences_into_words
@@ -96,3 +98,15 @@ def encode_sentence_triple(
         inputs.append(np.array(padded, np.uint16))
         labels.append(np.array([*token_ids, *[NO_CLASS] * missing], np.int64))
     return np.concatenate(inputs), np.concatenate(labels)
+
+
+ENTRY = replace(
+    imdb.ENTRY,
+    name="imdb_sentences",
+    about="three consecutive sentences of each review of imdb, with the next words of the first and the last one",
+    classes=CLASSES,
+    find=get_sentence_source,
+    remarks=REMARKS,
+    find_with_length=None,
+    format=DataFormat((3 * SENTENCE_LENGTH,), OUTPUTS, OUTPUTS, 2 * SENTENCE_LENGTH),
+)

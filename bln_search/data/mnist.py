@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
+from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import PublishedFile
 
@@ -55,3 +56,15 @@ def decode_idx(content: bytes, name: str) -> NDArray[np.uint8]:
             f"{name}: the header states {shape} bytes, but {len(content) - end} follow: download the file again"
         )
     return np.frombuffer(content, np.uint8, offset=end).reshape(shape)
+
+
+ENTRY = CatalogEntry(
+    "mnist",
+    "60,000 + 10,000 handwritten digits, 28×28 (LeCun et al. 1998)",
+    CLASSES,
+    FILES,
+    decode=decode_mnist,
+    downloads=tuple(f"https://ossci-datasets.s3.amazonaws.com/mnist/{file.name}.gz" for file in FILES),
+    folder="mnist",
+    format=DataFormat((1, 28, 28), len(CLASSES)),
+)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import PublishedFile
 
@@ -41,3 +42,14 @@ def draw_binary_pixels(images: NDArray[np.generic], seed: int) -> NDArray[np.uin
     """Return 1 with probability value/255 for each pixel of `images`, otherwise 0."""
     thresholds = np.random.default_rng(seed).integers(0, 255, images.shape, np.uint8)
     return (images.astype(np.uint8) > thresholds).astype(np.uint8)
+
+
+ENTRY = replace(
+    mnist.ENTRY,
+    name="mnist_binarized",
+    about="the images of mnist with pixels 0 and 1, drawn once",
+    classes=(),
+    decode=decode_binarized_mnist,
+    remarks=REMARKS,
+    format=DataFormat((1, 28, 28), 0),
+)

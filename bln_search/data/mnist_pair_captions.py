@@ -7,14 +7,18 @@ class. Captions with the same meaning have the same label, in whichever template
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import PublishedFile
+from bln_search.data.input_shape import InputField
 from bln_search.data.mnist_pairs import make_digit_pairs
 
 TRAIN_PER_CLASS, TEST_PER_CLASS = 500, 10
@@ -131,3 +135,18 @@ def _describe(description: int) -> str:
     rest, slant = divmod(int(description), _PARTS)
     digit, width = divmod(rest, _PARTS)
     return f"{_WIDTHS[width]} {_SLANTS[slant]} {_DIGITS[digit]}"
+
+
+ENTRY = replace(
+    mnist.ENTRY,
+    name="mnist_pair_captions",
+    about="50,000 + 1,000 images of mnist_pairs with captions made from templates",
+    classes=(),
+    decode=decode_mnist_pair_captions,
+    remarks=REMARKS,
+    format=DataFormat(
+        {"image": InputField((1, 28, 56), torch.float32), "caption": InputField((CAPTION_LENGTH,), torch.int64)},
+        0,
+        len(VOCABULARY) + 1,
+    ),
+)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from bln_search.core.tasks import TaskName
 from bln_search.data import mnist_pairs
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import PublishedFile
 
@@ -37,3 +38,14 @@ def encode_multi_hot_digit_labels(classes: NDArray[np.int64]) -> NDArray[np.uint
     labels[rows, classes // 10] = 1
     labels[rows, classes % 10] = 1
     return labels
+
+
+ENTRY = replace(
+    mnist_pairs.ENTRY,
+    name="mnist_pair_digits",
+    about="the images of mnist_pairs, with the digits that they show as labels",
+    classes=LABELS,
+    decode=decode_mnist_pair_digits,
+    remarks=REMARKS,
+    format=DataFormat((1, 28, 56), len(LABELS)),
+)

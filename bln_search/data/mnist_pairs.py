@@ -8,12 +8,14 @@ test pairs of its test images.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
 from bln_search.data import mnist
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import PublishedFile
 
@@ -59,3 +61,14 @@ def make_digit_pairs(
     )
     joined = np.concatenate([images[left.ravel()], images[right.ravel()]], axis=3)
     return joined.astype(np.uint8, copy=False), np.tile(np.arange(len(CLASSES)), per_class)
+
+
+ENTRY = replace(
+    mnist.ENTRY,
+    name="mnist_pairs",
+    about="50,000 + 10,000 pairs of MNIST digits of a hundred classes, 28×56, made from the files of mnist",
+    classes=CLASSES,
+    decode=decode_mnist_pairs,
+    remarks=REMARKS,
+    format=DataFormat((1, 28, 56), len(CLASSES)),
+)

@@ -13,6 +13,7 @@ deviation of `NOISE` pixels, drawn once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,10 @@ from numpy.typing import NDArray
 
 from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
+from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import PublishedFile
+from bln_search.data.input_shape import get_input_fields
 from bln_search.data.pen_strokes import Stroke, resample, smooth, trace_strokes
 from bln_search.data.thinning import thin
 
@@ -121,3 +124,14 @@ def make_offsets_of_joined_tracks(
     ends = np.zeros(len(places) - 1)
     ends[np.cumsum([len(stroke) for stroke in strokes]) - 1] = 1
     return np.column_stack([np.diff(places, axis=0) / (SPACING, -SPACING), ends])
+
+
+ENTRY = replace(
+    mnist.ENTRY,
+    name="mnist_pen_tracks",
+    about="12,000 + 2,000 tracks of a pen along five thinned digits of mnist, with the digits as their text",
+    classes=(),
+    decode=decode_mnist_pen_tracks,
+    remarks=REMARKS,
+    format=DataFormat(get_input_fields(FIELDS), 0),
+)

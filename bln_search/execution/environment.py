@@ -7,10 +7,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from bln_search.core.checkpoints import CheckpointStore
-from bln_search.core.registry import LAZY_DATA_SETS
 from bln_search.data import load_data_set, load_texts_of_length
 from bln_search.data.catalog import get_catalog_entry
-from bln_search.data.imagenet import get_image_folders, prepare_image_folders
 from bln_search.data.prepared import PreparedData, prepare_data_set
 from bln_search.specs.sections.data import DataSpec
 
@@ -53,10 +51,10 @@ class ExecutionEnvironment:
 @lru_cache(maxsize=1)
 def load_and_prepare_data(spec: DataSpec, data: Path, cache: Path, device: str) -> PreparedData:
     """Load and prepare a study's data on the device; the last result is cached for the next trial of the study."""
-    if spec.name in LAZY_DATA_SETS:
-        return prepare_image_folders(
-            get_image_folders(get_catalog_entry(spec.name).list_search_folders(data)), spec, device
-        )
+    entry = get_catalog_entry(spec.name)
+    if entry.prepare is not None:
+        prepared: PreparedData = entry.prepare(entry.list_search_folders(data), spec, device)
+        return prepared
     return prepare_data_set(
         load_data_set(spec.name, data, cache),
         spec,

@@ -13,11 +13,6 @@ from pydantic_core import ErrorDetails
 from bln_search.core.errors import SpecError
 from bln_search.core.method import Method
 from bln_search.core.registry import (
-    DATA_SETS,
-    DATA_SETS_OF_SEVERAL_INPUTS,
-    TEXT_DATA_SETS,
-    TEXT_LENGTHS,
-    TEXTS_OF_ONE_LENGTH,
     find_corruption_problem,
     find_data_set_problem,
     find_model_data_mismatch,
@@ -104,12 +99,13 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
         or (None if task_message else find_model_task_mismatch(study.model.name, task)),
     }
     conditions = ("evaluation", "conditions")
-    if study.evaluation.conditions and study.data.name in TEXT_DATA_SETS:
+    info = study.data.info
+    if study.evaluation.conditions and info is not None and info.text_length is not None:
         message_by_location[conditions] = (
             f"{study.data.name} consists of token ids, conditions corrupt images: remove them"
         )
     message_by_location["evaluation", "lengths"] = _find_text_lengths_problem(study)
-    if study.evaluation.conditions and study.data.name in DATA_SETS_OF_SEVERAL_INPUTS:
+    if study.evaluation.conditions and info is not None and info.has_several_inputs:
         message_by_location[conditions] = (
             f"an example of {study.data.name} has several inputs, conditions corrupt images: remove them"
         )
@@ -189,14 +185,14 @@ def _find_weight_statistics_problem(method: Method, model: ModelSpec) -> str | N
 
 def _find_text_lengths_problem(study: StudySpec) -> str | None:
     """Lengths of data that are not texts, or of texts that are longer than a network supports."""
-    lengths = study.evaluation.lengths
-    if not lengths or study.data.name not in DATA_SETS:
+    lengths, info = study.evaluation.lengths, study.data.info
+    if not lengths or info is None:
         return None
-    if study.data.name not in TEXT_LENGTHS:
+    if info.text_length is None:
         return f"{study.data.name} does not consist of texts, which have a length: remove lengths"
-    if study.data.name in TEXTS_OF_ONE_LENGTH:
+    if info.has_fixed_length:
         return f"the inputs of {study.data.name} have one length: remove lengths"
-    steps, model = TEXT_LENGTHS[study.data.name], study.model
+    steps, model = info.text_length, study.model
     methods = sorted({arm.method.value for arm in study.arms if arm.method.has_batch_statistics})
     is_refused = model.normalizes_inside_recurrent_cells and model.longer_sequences != "last_time_step"
     if methods and is_refused and max(lengths) > steps:

@@ -9,26 +9,6 @@ from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import make_representative_trial_specs
 
-EXAMPLES = {
-    "cifar10": {Split.TRAIN: 50_000, Split.TEST: 10_000},
-    "cifar100": {Split.TRAIN: 50_000, Split.TEST: 10_000},
-    "diabetes": {Split.TRAIN: 353, Split.TEST: 89},
-    "digits": {Split.TRAIN: 1_437, Split.TEST: 360},
-    "imagenet": {Split.TRAIN: 1_281_167, Split.TEST: 50_000},
-    "imdb": {Split.TRAIN: 25_000, Split.TEST: 25_000},
-    "imdb_case": {Split.TRAIN: 25_000, Split.TEST: 25_000},
-    "imdb_cloze": {Split.TRAIN: 7_523, Split.TEST: 7_437},
-    "imdb_next_word": {Split.TRAIN: 25_000, Split.TEST: 25_000},
-    "imdb_sentences": {Split.TRAIN: 24_756, Split.TEST: 24_737},
-    "mnist": {Split.TRAIN: 60_000, Split.TEST: 10_000},
-    "mnist_binarized": {Split.TRAIN: 60_000, Split.TEST: 10_000},
-    "mnist_pair_captions": {Split.TRAIN: 50_000, Split.TEST: 1_000},
-    "mnist_pair_digits": {Split.TRAIN: 50_000, Split.TEST: 10_000},
-    "mnist_pairs": {Split.TRAIN: 50_000, Split.TEST: 10_000},
-    "mnist_pen_tracks": {Split.TRAIN: 12_000, Split.TEST: 2_000},
-}
-"""Examples of the built-in data sets, as published."""
-
 _REMEDIES = {
     Split.TRAIN: ", raise data.fraction, or lower data.validation",
     Split.VALIDATION: ", or raise data.fraction or data.validation",
@@ -47,15 +27,15 @@ def count_validation_examples(spec: DataSpec, available: int) -> int:
 
 def list_known_split_sizes(spec: DataSpec) -> dict[Split, int]:
     """The size of each split; empty if the data set's size is unknown or too small."""
-    published = EXAMPLES.get(spec.name)
-    if published is None or count_validation_examples(spec, published[Split.TRAIN]) >= published[Split.TRAIN]:
+    if spec.info is None or spec.info.examples is None:
         return {}
-    validation = count_validation_examples(spec, published[Split.TRAIN])
-    training = round(spec.fraction * (published[Split.TRAIN] - validation))
+    published, test = spec.info.examples
+    validation = count_validation_examples(spec, published)
+    training = round(spec.fraction * max(0, published - validation))
     validation = round(spec.fraction * validation)
     if not training or not validation:
         return {}
-    return {Split.TRAIN: training, Split.VALIDATION: validation, Split.TEST: published[Split.TEST]}
+    return {Split.TRAIN: training, Split.VALIDATION: validation, Split.TEST: test}
 
 
 def format_oversized_batch_message(batch_size: int, split: Split, size: int) -> str:

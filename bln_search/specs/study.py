@@ -11,7 +11,6 @@ from bln_search.core.enums import StudyKind
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.metric_description import MetricDescription
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import DATA_SETS, LAZY_DATA_SETS, TEXT_DATA_SETS
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.condition import CLEAN
 from bln_search.specs.sections.data import DataSpec, Standardization
@@ -253,11 +252,14 @@ class StudySpec(SpecSection):
 
     @model_validator(mode="after")
     def _check_text_data_options(self) -> StudySpec:
-        if self.data.name in TEXT_DATA_SETS and self.training.augmentation is not None:
+        info = self.data.info
+        if info is None or info.text_length is None:
+            return self
+        if self.training.augmentation is not None:
             raise ValueError(
                 f"training: augmentation applies to images, {self.data.name} consists of token ids: remove it"
             )
-        if self.data.name in TEXT_DATA_SETS and self.data.standardization is Standardization.CHANNEL:
+        if self.data.standardization is Standardization.CHANNEL:
             raise ValueError(
                 f"data: {self.data.name} consists of token ids, which are not standardized: remove standardization"
             )
@@ -265,7 +267,8 @@ class StudySpec(SpecSection):
 
     @model_validator(mode="after")
     def _check_mask_padding_has_texts(self) -> StudySpec:
-        if self.model.mask_padding and self.data.name in DATA_SETS and self.data.name not in TEXT_DATA_SETS:
+        info = self.data.info
+        if self.model.mask_padding and info is not None and info.text_length is None:
             raise ValueError(
                 f"model: mask_padding skips the padding of texts, {self.data.name} does not consist of texts: remove it"
             )
@@ -273,8 +276,8 @@ class StudySpec(SpecSection):
 
     @model_validator(mode="after")
     def _check_lazy_data_options(self) -> StudySpec:
-        name, augmentation = self.data.name, self.training.augmentation
-        if name not in LAZY_DATA_SETS:
+        name, augmentation, info = self.data.name, self.training.augmentation, self.data.info
+        if info is None or not info.is_lazy:
             if augmentation is not None and augmentation.resized_crop:
                 raise ValueError(f"training: augmentation: resized_crop is for imagenet, not for {name}: use crop")
             return self

@@ -30,7 +30,6 @@ def test_token_ids_need_a_model_with_an_embedding():
         assert ("vocabulary" in parameters) == info.takes_token_ids, name
         if "normalize" in info.options:
             assert parameters["normalize"].default == info.default_norm_placement, name
-    assert set(registry.DATA_SETS) >= registry.TEXT_DATA_SETS
     assert registry.find_model_data_mismatch("lstm", "imdb") is None
     assert registry.find_model_data_mismatch("lstm", "digits") is None
     assert registry.find_model_data_mismatch("nin", "imdb").startswith(

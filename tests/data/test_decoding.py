@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
+from bln_search.core.built_in_data_sets import DATA_SETS
 from bln_search.core.errors import DataError
-from bln_search.core.registry import DATA_SETS
 from bln_search.data import cifar100, load_data_set
 from bln_search.data.cifar10 import decode_records
 from bln_search.data.mnist import decode_idx

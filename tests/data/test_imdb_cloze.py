@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bln_search.core.enums import Split
+from bln_search.core.built_in_data_sets import DATA_SETS
 from bln_search.data import imdb_cloze, load_data_set
 from bln_search.data.imdb_cloze import (
     ANSWERS,
@@ -19,7 +19,6 @@ from bln_search.data.imdb_cloze import (
     split_sentences_into_words,
 )
 from bln_search.data.texts import PADDING, UNKNOWN, build_vocabulary, split_lower_case_words
-from bln_search.specs.split_sizes import EXAMPLES
 from tests.data.reviews import make_reviews, write_lines
 
 COMMON, RARE = ANSWERS[0], ANSWERS[-1]
@@ -98,6 +97,5 @@ def test_answers_are_frequent_words_of_the_published_reviews(real_data):
     ]
     assert tuple(content[: len(ANSWERS)]) == ANSWERS
     data = load_data_set("imdb_cloze", real_data)
-    sizes = {Split.TRAIN: len(data.train_inputs), Split.TEST: len(data.test_inputs)}
-    assert sizes == EXAMPLES["imdb_cloze"]
+    assert DATA_SETS["imdb_cloze"].examples == (len(data.train_inputs), len(data.test_inputs))
     assert np.bincount(data.train_labels, minlength=len(ANSWERS)).min() > 20

@@ -7,18 +7,25 @@ from pathlib import Path
 import pytest
 import torch
 
+from bln_search.core.built_in_data_sets import DATA_SETS
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.registry import DATA_SETS
-from bln_search.data import load_data_set
+from bln_search.data import CATALOG, load_data_set
 from bln_search.data.prepared import prepare_data_set
-from bln_search.data.synthetic import FORMATS, make_synthetic_prepared_data
+from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.specs.sections.data import DataSpec
-from bln_search.specs.split_sizes import EXAMPLES
 
 
-def test_every_built_in_data_set_has_a_format_and_a_size():
-    assert set(FORMATS) == set(DATA_SETS) == set(EXAMPLES)
+@pytest.mark.parametrize("name", DATA_SETS)
+def test_the_description_of_a_data_set_agrees_with_its_catalogue_entry(name):
+    info, entry = DATA_SETS[name], CATALOG[name]
+    assert (info.task, info.is_lazy, entry.name) == (entry.task, entry.is_lazy, name)
+    assert info.has_several_inputs == (not isinstance(entry.format.shape, tuple))
+    assert entry.format.outputs == (len(entry.classes) or entry.format.outputs)
+    assert info.examples is not None
+    if info.text_length is not None:
+        assert entry.format.shape == (info.text_length,)
+        assert info.has_fixed_length == (entry.find_with_length is None)
 
 
 def test_inputs_are_those_of_the_data_set_in_type_and_shape():

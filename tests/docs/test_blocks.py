@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from importlib.metadata import EntryPoint
 
 import pytest
 import yaml
@@ -72,7 +73,10 @@ TEXT_BLOCKS = {
 
 LANGUAGES = {"python", "yaml", "bash", "toml", "sql", "text"}
 MAKE = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-PLUGINS = tomllib.loads(blocks(TEXTS["plugins.md"], "toml")[0].text)["project"]["entry-points"]
+PLUGINS = {
+    group: {name: EntryPoint(name, value, group) for name, value in points.items()}
+    for group, points in tomllib.loads(blocks(TEXTS["plugins.md"], "toml")[0].text)["project"]["entry-points"].items()
+}
 BASE = {"name": "base", "data": {"name": "digits"}, "model": {"name": "mlp"}, "arms": [{"method": "bln"}]}
 
 

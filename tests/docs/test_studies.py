@@ -12,8 +12,8 @@ import yaml
 from pydantic import BaseModel
 
 from bench.documents.reference import study_file
+from bln_search.core.built_in_data_sets import DATA_SETS
 from bln_search.core.built_in_models import MODELS
-from bln_search.core.registry import DATA_SETS
 from bln_search.models.factory import get_model_factory
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.external import ExternalSpec

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from pydantic import Field, field_validator
 
+from bln_search.core.data_set_info import DataSetInfo
+from bln_search.core.registry import find_data_set_info
 from bln_search.specs.pydantic_messages import short_repr
 from bln_search.specs.spec_section import SpecSection
 
@@ -63,6 +65,11 @@ class DataSpec(SpecSection):
                 f"give the number of validation examples, or their fraction below 1, not {short_repr(text_or_number)}"
             )
         return value
+
+    @property
+    def info(self) -> DataSetInfo | None:
+        """The description of the data set; None where it is not known."""
+        return find_data_set_info(self.name)
 
 
 def _is_count_or_fraction(value: float) -> bool:

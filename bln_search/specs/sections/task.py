@@ -7,17 +7,12 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import find_task_of_built_in_data_set
+from bln_search.core.registry import find_task_of_data_set
 from bln_search.core.task_plugin import describe_plugin_task
-from bln_search.core.tasks import RegressionLoss, Similarity, TaskDescription, TaskName, describe_task
+from bln_search.core.tasks import RegressionLoss, Similarity, TaskDescription, TaskName, as_built_in_task, describe_task
 from bln_search.specs.spec_section import SpecSection
 
 _MARGIN = 0.2
-
-
-def _as_built_in_task(name: str) -> str:
-    """The member of TaskName for a built-in task; the name as it is for a task of a package."""
-    return TaskName(name) if name in set(TaskName) else name
 
 
 class TaskSpec(SpecSection):
@@ -34,7 +29,7 @@ class TaskSpec(SpecSection):
 
     added_later = frozenset({"loss", "similarity", "margin"})
 
-    name: Annotated[str, Field(pattern=NAME_PATTERN), AfterValidator(_as_built_in_task)]
+    name: Annotated[str, Field(pattern=NAME_PATTERN), AfterValidator(as_built_in_task)]
     loss: RegressionLoss | None = None
     similarity: Similarity | None = None
     margin: Annotated[float, Field(gt=0, le=2, allow_inf_nan=False)] | None = None
@@ -86,4 +81,4 @@ class TaskSpec(SpecSection):
 
 def resolve_task(task: TaskSpec | None, data: str) -> TaskSpec:
     """The task of a study: as specified, otherwise that of its data set; that of a plugin is a classification."""
-    return task or TaskSpec(name=find_task_of_built_in_data_set(data) or TaskName.CLASSIFICATION)
+    return task or TaskSpec(name=find_task_of_data_set(data) or TaskName.CLASSIFICATION)

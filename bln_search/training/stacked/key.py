@@ -9,7 +9,6 @@ import torch
 
 from bln_search.core.enums import Split
 from bln_search.core.method import Method
-from bln_search.core.registry import LAZY_DATA_SETS
 from bln_search.core.tasks import TaskName
 from bln_search.specs import TrainingSpec
 from bln_search.specs.sections.precision import TrainingPrecision
@@ -48,7 +47,7 @@ def may_be_fused_with_others(trial: TrialSpec) -> bool:
     return (
         trial.model.info.is_stackable
         and trial.arm.method in _METHODS
-        and trial.data.name not in LAZY_DATA_SETS
+        and not (trial.data.info is not None and trial.data.info.is_lazy)
         and trial.resolved_task.name == TaskName.CLASSIFICATION
         and not _has_options_of_single_training(trial.training)
     )

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from bln_search.core.registry import DATA_SETS
+from bln_search.core.built_in_data_sets import DATA_SETS
 from bln_search.core.states import StudyState
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import AttemptRow, StudyRow
