@@ -44,7 +44,8 @@ def compare(
         lower_is_better: Whether lower scores are better; a study of Optuna has its own direction.
         practical: Difference of mean scores up to which rows are practically equal; None for 1 % of the absolute best
             mean score.
-        current: Name of the row in use. It stays recommended while its expected score is near enough to the best.
+        current: Name of the row in use. It stays recommended while its expected score is near enough to the best one,
+            or a change may do harm.
 
     Raises:
         DataError: The scores cannot be compared; the message says which, and what to do.

@@ -68,7 +68,7 @@ class ComparedScores(RecordTable):
 
     Attributes:
         rows: The rows, the best one first.
-        recommended: The row in use if its expected score is worse than the best one by no more than `practical`,
+        recommended: The row in use if its expected score is near enough to the best one or a change may do harm,
             otherwise the best row.
         verdict: What is known about the choice of the recommended row (95 %).
         lower_is_better: Whether lower scores are better.
@@ -181,7 +181,9 @@ class ComparedScores(RecordTable):
         return FittedTable([column for column in columns if column is not None]), self._sentences()
 
     def _sentences(self) -> list[str]:
-        reason = "the best row" if self.recommended == self.best else "the row in use, which is near enough to the best"
+        reason = (
+            "the best row" if self.recommended == self.best else "the row in use: a change gains little or may harm"
+        )
         counts = verdict_counts_text([row.verdict for row in self.rows], self.practical)
         required = "" if self.required is None else f"; {deciding_data_text(self.required, self.seeds, self.examples)}"
         scope = "new seeds" if self.seeds > 1 else "this seed"

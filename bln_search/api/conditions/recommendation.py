@@ -101,7 +101,7 @@ class RecommendationOverConditions:
     def _reason_for_keeping_current_row(self) -> str:
         fact = (
             "this is the current configuration of the network: on other examples its expected value is practically the "
-            "lowest"
+            "lowest, or a change may do harm"
         )
         if self.excess <= 0:
             return fact

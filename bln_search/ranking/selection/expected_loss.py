@@ -28,7 +28,7 @@ DEFAULT_MARGIN = 0.01
 _DEFAULT_RELATIVE_MARGIN = 0.01
 """The same as a fraction of the lowest loss, for a score that is not in nats of a class."""
 
-_MAX_PROBABILITY_OF_HARM = 0.1
+MAX_PROBABILITY_OF_HARM = 0.1
 """Probability, up to which the row in use is replaced, that the best row is worse than it by more than the margin."""
 
 
@@ -88,7 +88,7 @@ class DifferencePrior:
         if variance == 0:
             return False
         harm = NormalDist(weight * difference, math.sqrt(weight * variance)).cdf(-margin)
-        return harm > _MAX_PROBABILITY_OF_HARM
+        return harm > MAX_PROBABILITY_OF_HARM
 
     def _weight(self, difference: float, variance: float, candidates: int) -> float:
         """Weight of an observed difference beside the prior."""

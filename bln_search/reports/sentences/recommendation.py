@@ -5,6 +5,7 @@ from __future__ import annotations
 from bln_search.core.enums import Split
 from bln_search.core.names import format_count_with_noun
 from bln_search.ranking.comparison import ComparedRow, Comparison
+from bln_search.ranking.selection.expected_loss import MAX_PROBABILITY_OF_HARM
 from bln_search.ranking.selection.recommendation import (
     CurrentConfigurationRow,
     DeterministicAlternative,
@@ -66,16 +67,21 @@ def recommendation_reason(recommendation: Recommendation) -> str:
     """Why the row is recommended."""
     margin = format_margin(recommendation.margin)
     if recommendation.current is not None and recommendation.current.is_recommended:
-        return (
-            "this is the current configuration of the network: its expected loss on other examples is at most "
-            f"{margin} above the lowest"
-        )
+        return f"this is the current configuration of the network: {_reason_to_keep(recommendation)}"
     if recommendation.is_best:
         return f"it has the lowest mean loss (P(best) = {recommendation.first_share:.0%})"
     group = f"of the {recommendation.candidate_rows} rows whose expected loss is at most {margin} above the lowest"
     if recommendation.deterministic:
         return f"{group} it is the cheapest that is independent of the mini-batch"
     return f"{group} it is the cheapest (none of them is independent of the mini-batch)"
+
+
+def _reason_to_keep(recommendation: Recommendation) -> str:
+    margin, current = format_margin(recommendation.margin), recommendation.current
+    if current is None or current.expected_above_best <= recommendation.margin:
+        return f"its expected loss on other examples is at most {margin} above the lowest"
+    risk = f"{MAX_PROBABILITY_OF_HARM:.0%}"
+    return f"the row of lowest loss is worse by more than {margin} with a probability above {risk}"
 
 
 def recommendation_caveats(recommendation: Recommendation, point_digits: int = DIGITS) -> list[str]:
