@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from bln_search.core.data_set_info import DataSetInfo
 from bln_search.core.tasks import TaskName
 
-DATA_SETS: Mapping[str, DataSetInfo] = {
+BUILT_IN_DATA_SETS: Mapping[str, DataSetInfo] = {
     "cifar10": DataSetInfo("bln_search.data.cifar10:ENTRY", examples=(50_000, 10_000)),
     "cifar100": DataSetInfo("bln_search.data.cifar100:ENTRY", examples=(50_000, 10_000)),
     "diabetes": DataSetInfo("bln_search.data.diabetes:ENTRY", TaskName.REGRESSION, (353, 89)),

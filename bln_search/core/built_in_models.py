@@ -31,7 +31,7 @@ _describe_small_resnet = partial(
 )
 _describe_imagenet_resnet = partial(ModelInfo, "bln_search.models.imagenet_residual:ImageNetResNet")
 
-MODELS: Mapping[str, ModelInfo] = {
+BUILT_IN_MODELS: Mapping[str, ModelInfo] = {
     "allconv": ModelInfo(
         "bln_search.models.all_convolutional:AllConvolutionalNetwork", options=frozenset({"widths"}), is_stackable=True
     ),

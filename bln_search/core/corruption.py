@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from bln_search.core.errors import DataError
-from bln_search.core.registry import find_corruption_problem
+from bln_search.core.registry import CORRUPTIONS
 
 SEVERITIES = range(1, 6)
 """Severities of a corruption, from the weakest to the strongest."""
@@ -31,7 +31,7 @@ class Corruption:
 
     def __post_init__(self) -> None:
         """Raise DataError for an unknown name or severity."""
-        problem = find_corruption_problem(self.name) or _find_severity_problem(self.severity)
+        problem = CORRUPTIONS.find_problem(self.name) or _find_severity_problem(self.severity)
         if problem is not None:
             raise DataError(problem)
 
@@ -52,7 +52,7 @@ def parse_corruption(text: str, severity: int | None = None) -> Corruption:
     if not isinstance(text, str):
         raise DataError(f"a corruption is a name, as in 'contrast' or 'contrast-3', not {text!r}")
     match = _NAME_WITH_SEVERITY.fullmatch(text)
-    if match is None or find_corruption_problem(text) is None:
+    if match is None or CORRUPTIONS.find_problem(text) is None:
         return Corruption(text, DEFAULT_SEVERITY if severity is None else severity)
     if severity is not None:
         raise DataError(f"{text!r} has a severity: write {match[1]!r} with severity={severity}, or leave severity out")

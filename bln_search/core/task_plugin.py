@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any
 
 from bln_search.core.errors import ModelError
+from bln_search.core.extension_point import ExtensionPoint
 from bln_search.core.loss_description import LossDescription
 from bln_search.core.metric_description import MetricDescription
-from bln_search.core.tasks import TaskDescription, TaskName
+from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName, describe_task
 
 Reference = Callable[..., Any] | str
 """A function or class, or its place as `package.module:name`, which is imported when it is used."""
@@ -34,6 +34,10 @@ class TaskPlugin:
             `compute()` and `reset()`.
         check_labels: Function from the targets of a split (n, ...) and the number of outputs of the network to the text
             of a problem, or None; None to accept all labels.
+        has_prediction_per_token: Whether there is a prediction for each token of a text. Models then have a parameter
+            `per_token`.
+        has_models_of_its_own: Whether it takes only models whose descriptions name it.
+        scores_input_values: Whether the loss depends on the values of the inputs, which are then not standardized.
     """
 
     loss: LossDescription
@@ -41,30 +45,27 @@ class TaskPlugin:
     accuracy: str = ""
     metrics: Mapping[MetricDescription, Reference] = field(default_factory=dict)
     check_labels: Reference | None = None
+    has_prediction_per_token: bool = False
+    has_models_of_its_own: bool = False
+    scores_input_values: bool = False
 
     @property
     def description(self) -> TaskDescription:
         """What the task measures."""
-        return TaskDescription(self.loss, self.accuracy, tuple(self.metrics))
+        return TaskDescription(
+            self.loss,
+            self.accuracy,
+            tuple(self.metrics),
+            has_prediction_per_token=self.has_prediction_per_token,
+            has_models_of_its_own=self.has_models_of_its_own,
+            scores_input_values=self.scores_input_values,
+        )
 
 
-@lru_cache(maxsize=1)
-def plugin_task_entry_points() -> dict[str, EntryPoint]:
-    """Tasks of installed packages."""
-    return {point.name: point for point in entry_points(group=_GROUP) if point.name not in set(TaskName)}
-
-
-def find_task_problem(name: str) -> str | None:
-    """Why there is no task with this name; None if there is."""
-    if name in set(TaskName):
-        return None
-    if name not in plugin_task_entry_points():
-        return f"there is no task {name!r}; choose one of {', '.join(sorted({*TaskName, *plugin_task_entry_points()}))}"
-    try:
-        load_task_plugin(name)
-    except ModelError as error:
-        return str(error)
-    return None
+TASKS = ExtensionPoint[TaskPlugin | None](
+    "task", ModelError, dict.fromkeys(TaskName), info_type=TaskPlugin, info_group=_GROUP
+)
+"""Tasks; those of packages have descriptions."""
 
 
 def load_task_plugin(name: str) -> TaskPlugin:
@@ -73,15 +74,9 @@ def load_task_plugin(name: str) -> TaskPlugin:
     Raises:
         ModelError: There is none, or it cannot be loaded.
     """
-    points = plugin_task_entry_points()
-    if name not in points:
+    plugin = TASKS.load_info(name) if name in TASKS.plugins else None
+    if plugin is None:
         raise ModelError(f"the task {name} is of a package that is not installed here: install it")
-    try:
-        plugin = points[name].load()
-    except Exception as error:
-        raise ModelError(f"the task {name} of an installed package cannot be loaded: {error}") from error
-    if not isinstance(plugin, TaskPlugin):
-        raise ModelError(f"the task {name} of an installed package is not a bln_search.core.task_plugin.TaskPlugin")
     return plugin
 
 
@@ -101,9 +96,14 @@ def load_task_plugin_part(task: str, part: str, reference: Reference) -> Callabl
     return function
 
 
-def describe_plugin_task(name: str) -> TaskDescription:
-    """What the task of a package measures; only its name is known where the package cannot be loaded."""
-    try:
-        return load_task_plugin(name).description
-    except ModelError:
-        return TaskDescription(LossDescription(f"loss of the task {name}"))
+def find_task_description(name: str, loss: RegressionLoss = RegressionLoss.SQUARED_ERROR) -> TaskDescription:
+    """What a task measures; only its name is known where its package cannot be loaded.
+
+    Args:
+        name: Of the task.
+        loss: Of a regression.
+    """
+    if name in TASKS.built_in:
+        return describe_task(TaskName(name), loss)
+    plugin = TASKS.find_info(name)
+    return TaskDescription(LossDescription(f"loss of the task {name}")) if plugin is None else plugin.description

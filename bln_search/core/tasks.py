@@ -43,11 +43,6 @@ class TaskName(StrEnum):
     DENSITY = "density"
     RETRIEVAL = "retrieval"
 
-    @property
-    def has_prediction_per_token(self) -> bool:
-        """Whether there is a prediction for each token of a text."""
-        return self in (TaskName.TOKEN_CLASSIFICATION, TaskName.LANGUAGE_MODEL)
-
 
 def as_built_in_task(name: str) -> str:
     """The member of TaskName for a built-in task; the name as it is for a task of a package."""
@@ -82,11 +77,19 @@ class TaskDescription:
         accuracy: When a prediction is correct, to continue "fraction of examples"; empty for a task whose predictions
             are not just right or wrong.
         metrics: Metrics over all examples of a split.
+        has_prediction_per_token: Whether there is a prediction for each token of a text.
+        has_models_of_its_own: Whether it takes only models whose descriptions name it.
+        scores_input_values: Whether the loss depends on the values of the inputs, which are then not standardized.
+        compares_examples: Whether the loss of an example depends on the other examples of a mini-batch.
     """
 
     loss: LossDescription
     accuracy: str = ""
     metrics: tuple[MetricDescription, ...] = ()
+    has_prediction_per_token: bool = False
+    has_models_of_its_own: bool = False
+    scores_input_values: bool = False
+    compares_examples: bool = False
 
     @property
     def has_accuracy(self) -> bool:
@@ -102,15 +105,27 @@ _DESCRIPTIONS = {
         (MACRO_F1, MICRO_F1),
     ),
     TaskName.TOKEN_CLASSIFICATION: TaskDescription(
-        LossDescription("cross-entropy per token", "nats"), metrics=(TOKEN_ACCURACY, MACRO_F1)
+        LossDescription("cross-entropy per token", "nats"),
+        metrics=(TOKEN_ACCURACY, MACRO_F1),
+        has_prediction_per_token=True,
     ),
     TaskName.LANGUAGE_MODEL: TaskDescription(
-        LossDescription("cross-entropy per token", "nats"), metrics=(PERPLEXITY, TOKEN_ACCURACY)
+        LossDescription("cross-entropy per token", "nats"),
+        metrics=(PERPLEXITY, TOKEN_ACCURACY),
+        has_prediction_per_token=True,
     ),
     TaskName.DENSITY: TaskDescription(
-        LossDescription("negative log-likelihood", "nats"), metrics=(BITS_PER_DIMENSION,)
+        LossDescription("negative log-likelihood", "nats"),
+        metrics=(BITS_PER_DIMENSION,),
+        has_models_of_its_own=True,
+        scores_input_values=True,
     ),
-    TaskName.RETRIEVAL: TaskDescription(LossDescription("margin ranking loss"), metrics=RETRIEVAL_METRICS),
+    TaskName.RETRIEVAL: TaskDescription(
+        LossDescription("margin ranking loss"),
+        metrics=RETRIEVAL_METRICS,
+        has_models_of_its_own=True,
+        compares_examples=True,
+    ),
 }
 
 _REGRESSION_LOSSES = {

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from importlib.metadata import EntryPoint
 from pathlib import Path
 
-from bln_search.core.built_in_data_sets import DATA_SETS
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.data_set_info import DataSetInfo
 from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.reasons import describe_exception
-from bln_search.core.registry import DATA_SET_INFOS, load_data_set_info, plugin_data_set_entry_points
+from bln_search.core.registry import DATA_SETS
 from bln_search.core.source_digests import (
     combine_digests,
     digest_modules_of_package,
@@ -34,17 +33,15 @@ def _load_catalog_entry(name: str, info: DataSetInfo | None) -> CatalogEntry:
     Raises:
         DataError: Its package cannot be loaded.
     """
-    point = plugin_data_set_entry_points()[name] if info is None else EntryPoint(name, info.entry, DATA_SET_INFOS)
-    try:
-        entry = point.load()
-    except Exception as error:
-        raise DataError(f"the data set {name} of an installed package cannot be loaded: {error}") from error
+    entry = DATA_SETS.load_object(name, None if info is None else info.entry)
     if not isinstance(entry, CatalogEntry):
         raise DataError(f"the data set {name} of an installed package is not a bln_search.data.catalog.CatalogEntry")
     return replace(entry, task=as_built_in_task(entry.task if info is None else info.task))
 
 
-CATALOG: Mapping[str, CatalogEntry] = {name: _load_catalog_entry(name, info) for name, info in DATA_SETS.items()}
+CATALOG: Mapping[str, CatalogEntry] = {
+    name: _load_catalog_entry(name, info) for name, info in BUILT_IN_DATA_SETS.items()
+}
 """The entries of the built-in data sets."""
 
 
@@ -54,7 +51,7 @@ def get_catalog_entry(name: str) -> CatalogEntry:
     Raises:
         DataError: there is no data set of this name, or its package cannot be loaded.
     """
-    return CATALOG[name] if name in CATALOG else _load_catalog_entry(name, load_data_set_info(name))
+    return CATALOG[name] if name in CATALOG else _load_catalog_entry(name, DATA_SETS.load_info(name))
 
 
 def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
@@ -130,8 +127,8 @@ def list_data_set_modules(name: str) -> frozenset[str]:
     modules = _list_modules_of_entry(get_catalog_entry(name))
     if name in CATALOG:
         return modules
-    info, point = load_data_set_info(name), plugin_data_set_entry_points()[name]
-    return modules | {point.module} | (set() if info is None else {info.entry.partition(":")[0]})
+    info = DATA_SETS.load_info(name)
+    return modules | DATA_SETS.list_plugin_modules(name, None if info is None else info.entry)
 
 
 def _list_modules_of_entry(entry: CatalogEntry, source: DataSource | None = None) -> frozenset[str]:

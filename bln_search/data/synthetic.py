@@ -7,7 +7,8 @@ from torch import Tensor
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.registry import find_data_set_problem
+from bln_search.core.registry import DATA_SETS
+from bln_search.core.task_plugin import find_task_description
 from bln_search.core.tasks import TaskName
 from bln_search.data.catalog import DataFormat, get_catalog_entry
 from bln_search.data.input_shape import InputField
@@ -29,7 +30,7 @@ def make_synthetic_prepared_data(spec: DataSpec, examples: int, device: torch.de
     Raises:
         DataError: the shape of the inputs is not known without the files of the data set.
     """
-    entry = None if find_data_set_problem(spec.name) else get_catalog_entry(spec.name)
+    entry = None if DATA_SETS.find_problem(spec.name) else get_catalog_entry(spec.name)
     if entry is None or entry.format is None:
         raise DataError(
             f"the data set {spec.name} is not built in, and the shape of its inputs is not known without its files: "
@@ -73,6 +74,6 @@ def _random_targets(known: DataFormat, task: str, examples: int, generator: torc
         return torch.zeros(examples, 0, dtype=torch.int64)
     if task is TaskName.RETRIEVAL:
         return torch.arange(examples)
-    has_tokens = isinstance(task, TaskName) and task.has_prediction_per_token
+    has_tokens = find_task_description(task).has_prediction_per_token
     shape = (examples, known.num_predicted_tokens) if has_tokens else (examples,)
     return torch.randint(0, known.outputs, shape, generator=generator)

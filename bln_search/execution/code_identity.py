@@ -6,15 +6,9 @@ import socket
 from collections.abc import Iterable
 from pathlib import Path
 
-from bln_search.core.built_in_models import MODELS
 from bln_search.core.code_identity import CodeIdentity, list_differing_files
 from bln_search.core.errors import CodeChangedError
-from bln_search.core.registry import (
-    CORRUPTIONS,
-    find_model_info,
-    plugin_corruption_entry_points,
-    plugin_model_entry_points,
-)
+from bln_search.core.registry import CORRUPTIONS, MODELS
 from bln_search.core.source_digests import (
     digest_folder,
     digest_modules_of_package,
@@ -22,7 +16,7 @@ from bln_search.core.source_digests import (
     find_module_name,
     find_source_path,
 )
-from bln_search.core.task_plugin import load_task_plugin, plugin_task_entry_points
+from bln_search.core.task_plugin import TASKS, load_task_plugin
 from bln_search.data.catalog import CATALOG, list_data_set_modules
 from bln_search.data.corruptions.catalog import get_corruption_function
 from bln_search.execution.messages import TrialTask
@@ -49,30 +43,28 @@ def compute_code_identity(study: StudySpec | TrialSpec) -> CodeIdentity:
 def _compute_code_identity(model: str, data: str, task: str, corruptions: Iterable[str]) -> CodeIdentity:
     plugins = _list_task_modules(task)
     built_in = {f"bln_search/{package}": digest_folder(_PACKAGE / package) for package in _DECISIVE_PACKAGES}
-    info, model_modules = find_model_info(model), frozenset({find_module_name(get_model_factory(model))})
-    if model in MODELS:
+    info, model_modules = MODELS.find_info(model), frozenset({find_module_name(get_model_factory(model))})
+    if model in MODELS.built_in:
         built_in |= digest_modules_of_package(model_modules, "bln_search.models")
     else:
-        place = set() if info is None else {info.factory.partition(":")[0]}
-        plugins |= model_modules | {plugin_model_entry_points()[model].module, *place}
+        plugins |= model_modules | MODELS.list_plugin_modules(model, None if info is None else info.factory)
     data_modules = list_data_set_modules(data)
     if data in CATALOG:
         built_in |= digest_modules_of_package(data_modules, "bln_search.data")
     else:
         plugins |= data_modules
-    for name in set(corruptions) - set(CORRUPTIONS):
-        plugins |= {find_module_name(get_corruption_function(name)), plugin_corruption_entry_points()[name].module}
+    for name in set(corruptions) - set(CORRUPTIONS.built_in):
+        plugins |= CORRUPTIONS.list_plugin_modules(name) | {find_module_name(get_corruption_function(name))}
     return CodeIdentity(digest_own_modules(plugins), dict(sorted(built_in.items())))
 
 
 def _list_task_modules(name: str) -> frozenset[str]:
-    point = plugin_task_entry_points().get(name)
-    if point is None:
+    if name not in TASKS.plugins:
         return frozenset()
     plugin = load_task_plugin(name)
     parts = [part for part in (plugin.score, *plugin.metrics.values(), plugin.check_labels) if part is not None]
     modules = {part.partition(":")[0] if isinstance(part, str) else find_module_name(part) for part in parts}
-    return frozenset({point.module, *modules})
+    return frozenset(TASKS.list_plugin_modules(name) | modules)
 
 
 def describe_changed_files(files: Iterable[str]) -> str:

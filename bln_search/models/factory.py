@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from importlib.metadata import EntryPoint
 from inspect import Parameter, signature
 from typing import Any
 
 import torch
 from torch import nn
 
-from bln_search.core.built_in_models import MODELS
 from bln_search.core.errors import ModelError
-from bln_search.core.registry import (
-    MODEL_INFOS,
-    OPTIONS_OF_TASKS,
-    find_model_info,
-    find_model_problem,
-    list_text_models,
-    load_model_info,
-    plugin_model_entry_points,
-)
+from bln_search.core.registry import MODELS, OPTIONS_OF_TASKS, find_model_problem, list_text_models
 from bln_search.data.input_shape import InputShape, make_zero_inputs
 from bln_search.models.analytic import bind_analytic_layers
 from bln_search.models.initialization import initialize_weights
@@ -73,7 +63,7 @@ def build_model(
 
 def _check_number_of_inputs(name: str, input_shape: InputShape) -> None:
     """Raise ModelError where a model with a description takes one input and the data has several, or vice versa."""
-    info = find_model_info(name)
+    info = MODELS.find_info(name)
     if info is None or isinstance(input_shape, tuple) != info.takes_several_inputs:
         return
     if isinstance(input_shape, tuple):
@@ -95,7 +85,7 @@ def _make_network(
         ModelError: the factory of an installed package fails; the message names the package's model and its arguments.
     """
     factory = get_model_factory(name)
-    if name in MODELS:
+    if name in MODELS.built_in:
         return factory(input_shape, classes, norm, **options)
     try:
         return factory(input_shape, classes, norm, **options)
@@ -120,12 +110,8 @@ def get_model_factory(name: str) -> Callable[..., nn.Module]:
     Raises:
         ModelError: there is no such model, or the factory of an installed package cannot be loaded.
     """
-    info = load_model_info(name)
-    point = plugin_model_entry_points()[name] if info is None else EntryPoint(name, info.factory, MODEL_INFOS)
-    try:
-        factory: Callable[..., nn.Module] = point.load()
-    except Exception as error:
-        raise ModelError(f"the model {name} of an installed package cannot be loaded: {error}") from error
+    info = MODELS.load_info(name)
+    factory: Callable[..., nn.Module] = MODELS.load_object(name, None if info is None else info.factory)
     return factory if info is None else partial(factory, **info.arguments)
 
 

@@ -7,7 +7,7 @@ from math import ceil
 import torch
 from torch import nn
 
-from bln_search.core.built_in_models import MODELS
+from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.registry import find_model_data_mismatch
@@ -89,7 +89,7 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
             network = build_initialized_network(trial, data)
             get_norms_by_name(network)
             TrainingForward(network, trial.training)
-            if study.model.name not in MODELS:
+            if study.model.name not in BUILT_IN_MODELS:
                 _check_examples_are_independent(study.model.name, network, data, trial.training.batch_size)
             if study.layers is not None:
                 check_network_is_searchable(network, study.layers)

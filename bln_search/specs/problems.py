@@ -13,14 +13,14 @@ from pydantic_core import ErrorDetails
 from bln_search.core.errors import SpecError
 from bln_search.core.method import Method
 from bln_search.core.registry import (
-    find_corruption_problem,
-    find_data_set_problem,
+    CORRUPTIONS,
+    DATA_SETS,
     find_model_data_mismatch,
     find_model_problem,
     find_model_task_mismatch,
     find_task_data_mismatch,
 )
-from bln_search.core.task_plugin import find_task_problem
+from bln_search.core.task_plugin import TASKS
 from bln_search.core.tasks import TaskName
 from bln_search.specs.known_keys import format_unknown_key_advice
 from bln_search.specs.pydantic_messages import translate_pydantic_error
@@ -87,10 +87,10 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
     task_message = find_task_data_mismatch(task, study.data.name)
     options = set(study.model.model_dump(exclude={"name"}, exclude_none=True))
     message_by_location: dict[tuple[int | str, ...], str | None] = {
-        ("data", "name"): find_data_set_problem(study.data.name),
+        ("data", "name"): DATA_SETS.find_problem(study.data.name),
         ("data", "standardization"): None if task_message else _find_standardization_problem(study),
         ("task",): task_message,
-        ("task", "name"): find_task_problem(task),
+        ("task", "name"): TASKS.find_problem(task),
         ("training", "batch_size"): _find_single_example_problem(study),
         ("probes", "geometry"): _find_geometry_problem(study),
         ("layers",): _find_layers_problem(study),
@@ -116,7 +116,7 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
                 "mean and variance cannot be propagated through a recurrent network: remove it"
             )
     for position, condition in enumerate(study.evaluation.conditions):
-        message_by_location[*conditions, position] = find_corruption_problem(condition.corruption)
+        message_by_location[*conditions, position] = CORRUPTIONS.find_problem(condition.corruption)
     if study.external is not None:
         message_by_location = {
             ("external",): "results of your own networks are submitted with `bln-search submit-results`, not in a study"
@@ -126,7 +126,7 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
 
 def _find_standardization_problem(study: StudySpec) -> str | None:
     """Standardized values of a density, whose network gives the probability of the values of the data."""
-    if study.resolved_task.name is not TaskName.DENSITY or study.data.standardization is Standardization.NONE:
+    if not study.resolved_task.description.scores_input_values or study.data.standardization is Standardization.NONE:
         return None
     return (
         f"a density is that of the values of the data, not of {study.data.standardization} standardization: choose none"
@@ -135,7 +135,7 @@ def _find_standardization_problem(study: StudySpec) -> str | None:
 
 def _find_single_example_problem(study: StudySpec) -> str | None:
     """Mini-batches of one example for a retrieval, whose loss compares an example with others."""
-    if study.resolved_task.name is not TaskName.RETRIEVAL:
+    if not study.resolved_task.description.compares_examples:
         return None
     if min(trial.training.batch_size for trial in make_representative_trial_specs(study)) > 1:
         return None
@@ -144,7 +144,7 @@ def _find_single_example_problem(study: StudySpec) -> str | None:
 
 def _find_layers_problem(study: StudySpec) -> str | None:
     """A search of per-layer configurations, which adds losses of mini-batches, for losses that compare all examples."""
-    if study.layers is None or study.resolved_task.name is not TaskName.RETRIEVAL:
+    if study.layers is None or not study.resolved_task.description.compares_examples:
         return None
     return "a retrieval compares each example with all others, this needs a loss of each example alone: remove it"
 
@@ -206,7 +206,7 @@ def _find_text_lengths_problem(study: StudySpec) -> str | None:
 def find_unknown_name_problems_in_raw_study(value: Mapping[Any, Any]) -> list[Problem]:
     """Unknown data set or model in a study that could not be validated because of other problems."""
     problems = []
-    for section, check in (("data", find_data_set_problem), ("model", lambda name: find_model_problem(name, set()))):
+    for section, check in (("data", DATA_SETS.find_problem), ("model", lambda name: find_model_problem(name, set()))):
         section_value = value.get(section)
         name = section_value.get("name") if isinstance(section_value, Mapping) else None
         message = check(name) if isinstance(name, str) else None

@@ -78,7 +78,7 @@ class TrialSpec(SpecSection):
     def model_options(self) -> dict[str, Any]:
         """The options of the model for the method of this trial."""
         options = self.model.model_dump(mode="json", exclude={"name"}, exclude_none=True)
-        if self.resolved_task.has_prediction_per_token:
+        if self.resolved_task.description.has_prediction_per_token:
             options["per_token"] = True
         if self.model.output_norm is not None:
             options["output_norm"] = self.arm.method in self.model.output_norm

@@ -11,7 +11,7 @@ from bln_search.core.corruption import SEVERITIES, Corruption, parse_corruption
 from bln_search.core.errors import DataError
 
 
-@pytest.mark.parametrize("name", registry.CORRUPTIONS)
+@pytest.mark.parametrize("name", registry.CORRUPTIONS.built_in)
 @pytest.mark.parametrize("severity", SEVERITIES)
 def test_text_of_a_corruption_parses_to_it(name, severity):
     corruption = Corruption(name, severity)
@@ -29,7 +29,7 @@ def test_severity_is_three_by_default():
 def test_unknown_name_lists_the_choices(text):
     with pytest.raises(DataError) as raised:
         parse_corruption(text)
-    assert all(name in str(raised.value) for name in registry.CORRUPTIONS)
+    assert all(name in str(raised.value) for name in registry.CORRUPTIONS.built_in)
     assert "\n" not in str(raised.value)
 
 
@@ -57,8 +57,6 @@ def test_name_of_another_type_is_an_error(name):
 
 
 def test_name_of_a_plugin_may_end_in_a_number(monkeypatch):
-    monkeypatch.setattr(
-        registry, "plugin_corruption_entry_points", lambda: {"jpeg-2000": EntryPoint("jpeg-2000", "own:jpeg", "x")}
-    )
+    monkeypatch.setitem(registry.CORRUPTIONS.plugins, "jpeg-2000", EntryPoint("jpeg-2000", "own:jpeg", "x"))
     assert parse_corruption("jpeg-2000") == Corruption("jpeg-2000", 3)
     assert parse_corruption("jpeg-2000-5") == Corruption("jpeg-2000", 5)

@@ -10,22 +10,22 @@ import torch
 from torch import nn
 
 from bln_search.core import registry
-from bln_search.core.built_in_models import MODELS
+from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.errors import DataError, ModelError
 from bln_search.data.catalog import CATALOG, get_catalog_entry
 from bln_search.models.factory import build_model, get_model_factory
 
 
 def test_names_match_the_built_in_models_and_data_sets():
-    assert set(registry.DATA_SETS) == set(CATALOG)
+    assert set(registry.DATA_SETS.built_in) == set(CATALOG)
     variants = {"blocks", "depth", "cell"}  # ResNets by the first two, recurrent networks by the last
     common = {"input_shape", "classes", "norm", "vocabulary", *variants, *registry.OPTIONS_OF_TASKS}
-    for name, info in MODELS.items():
+    for name, info in BUILT_IN_MODELS.items():
         assert set(signature(get_model_factory(name)).parameters) - common == info.options, name
 
 
 def test_token_ids_need_a_model_with_an_embedding():
-    for name, info in MODELS.items():
+    for name, info in BUILT_IN_MODELS.items():
         parameters = signature(get_model_factory(name)).parameters
         assert ("vocabulary" in parameters) == info.takes_token_ids, name
         if "normalize" in info.options:
@@ -54,15 +54,9 @@ def plugins(monkeypatch):
     def point(name, value):
         return EntryPoint(name, f"{__name__}:{value}", "bln_search.models")
 
-    monkeypatch.setattr(
-        registry, "plugin_model_entry_points", lambda: {"own": point("own", "Plugin"), "bad": point("bad", "Nothing")}
-    )
-    monkeypatch.setattr(registry, "plugin_data_set_entry_points", lambda: {"bad": point("bad", "Plugin")})
-    for module in (
-        "bln_search.models.factory.plugin_model_entry_points",
-        "bln_search.data.catalog.plugin_data_set_entry_points",
-    ):
-        monkeypatch.setattr(module, getattr(registry, module.rsplit(".", 1)[1]))
+    models = {"own": point("own", "Plugin"), "bad": point("bad", "Nothing")}
+    monkeypatch.setattr(registry.MODELS, "plugins", models)
+    monkeypatch.setattr(registry.DATA_SETS, "plugins", {"bad": point("bad", "Plugin")})
 
 
 def test_installed_package_adds_a_model(plugins):

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bln_search.core.built_in_data_sets import DATA_SETS
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.data import imdb_cloze, load_data_set
 from bln_search.data.imdb_cloze import (
     ANSWERS,
@@ -97,5 +97,5 @@ def test_answers_are_frequent_words_of_the_published_reviews(real_data):
     ]
     assert tuple(content[: len(ANSWERS)]) == ANSWERS
     data = load_data_set("imdb_cloze", real_data)
-    assert DATA_SETS["imdb_cloze"].examples == (len(data.train_inputs), len(data.test_inputs))
+    assert BUILT_IN_DATA_SETS["imdb_cloze"].examples == (len(data.train_inputs), len(data.test_inputs))
     assert np.bincount(data.train_labels, minlength=len(ANSWERS)).min() > 20

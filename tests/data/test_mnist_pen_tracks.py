@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.core.built_in_data_sets import DATA_SETS
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.errors import DataError
 from bln_search.data import load_data_set
 from bln_search.data import mnist_pen_tracks as tracks_module
@@ -111,7 +111,7 @@ def test_the_data_set_has_two_splits_without_labels(monkeypatch):
 @pytest.mark.slow
 def test_rows_of_mnist_have_the_promised_number_and_length(real_data):
     data = load_data_set("mnist_pen_tracks", real_data)
-    assert DATA_SETS["mnist_pen_tracks"].examples == (len(data.train_inputs), len(data.test_inputs))
+    assert BUILT_IN_DATA_SETS["mnist_pen_tracks"].examples == (len(data.train_inputs), len(data.test_inputs))
     lengths = data.train_inputs["present"].sum(1)
     assert (lengths < MOST_POINTS).mean() == pytest.approx(0.1, abs=0.01)
 

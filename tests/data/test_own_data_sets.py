@@ -63,7 +63,7 @@ def load(tmp_path, monkeypatch):
         (tmp_path / "own_wrong.py").write_text(MODULE.replace("{decode}", decode))
         monkeypatch.syspath_prepend(tmp_path)
         monkeypatch.delitem(sys.modules, "own_wrong", raising=False)
-        registry.plugin_data_set_entry_points.cache_clear()
+        vars(registry.DATA_SETS).pop("plugins", None)
         arrays = {**right_arrays(), **changed}
         (tmp_path / "data" / "own_wrong").mkdir(parents=True)
         file = tmp_path / "data" / "own_wrong" / "data.npz"
@@ -71,7 +71,7 @@ def load(tmp_path, monkeypatch):
         return load_data_set("own_wrong", tmp_path / "data", tmp_path / "cache")
 
     yield _load
-    registry.plugin_data_set_entry_points.cache_clear()
+    vars(registry.DATA_SETS).pop("plugins", None)
     sys.modules.pop("own_wrong", None)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from bln_search.core.built_in_data_sets import DATA_SETS
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.data import CATALOG, load_data_set
@@ -16,9 +16,9 @@ from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.specs.sections.data import DataSpec
 
 
-@pytest.mark.parametrize("name", DATA_SETS)
+@pytest.mark.parametrize("name", BUILT_IN_DATA_SETS)
 def test_the_description_of_a_data_set_agrees_with_its_catalogue_entry(name):
-    info, entry = DATA_SETS[name], CATALOG[name]
+    info, entry = BUILT_IN_DATA_SETS[name], CATALOG[name]
     assert (info.task, info.is_lazy, entry.name) == (entry.task, entry.is_lazy, name)
     assert info.has_several_inputs == (not isinstance(entry.format.shape, tuple))
     assert entry.format.outputs == (len(entry.classes) or entry.format.outputs)

@@ -10,7 +10,6 @@ import torch
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.registry import find_task_of_data_set
 from bln_search.core.tasks import NO_CLASS, TaskName
 from bln_search.data import imdb_case, imdb_next_word, imdb_sentences, load_data_set
 from bln_search.data.catalog import CATALOG
@@ -22,14 +21,15 @@ from bln_search.data.prepared import fit_target_standardization, prepare_data_se
 from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.data.texts import PADDING, START, UNKNOWN, split_lower_case_words, split_words
 from bln_search.specs import DataSpec
+from bln_search.specs.sections.task import resolve_task
 from tests.data.reviews import make_reviews, write_lines
 
 DIABETES = DataSpec(name="diabetes", validation=80)
 TEXTS = np.ones((4, 3), np.uint16)
 
 
-def test_the_task_of_a_data_set_without_a_description_is_not_known():
-    assert find_task_of_data_set("of a plugin") is None
+def test_the_task_of_a_data_set_without_a_description_is_classification():
+    assert resolve_task(None, "of a plugin").name is TaskName.CLASSIFICATION
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,8 @@ def test_the_other_python_blocks_have_a_test_of_their_own():
 def test_studies_and_their_sections_are_valid(name, monkeypatch):
     """A part of a study says so, and is checked in a small study. Plugins have a test of their own."""
     if name == "plugins.md":  # what its package would add
-        monkeypatch.setattr(registry, "plugin_model_entry_points", lambda: PLUGINS["bln_search.models"])
-        monkeypatch.setattr(registry, "plugin_data_set_entry_points", lambda: PLUGINS["bln_search.data_sets"])
+        monkeypatch.setattr(registry.MODELS, "plugins", PLUGINS["bln_search.models"])
+        monkeypatch.setattr(registry.DATA_SETS, "plugins", PLUGINS["bln_search.data_sets"])
     for block in blocks(TEXTS[name], "yaml"):
         given = yaml.safe_load(block.text)
         assert ("name" not in given) == block.text.startswith("# part of a study\n"), f"{name}, line {block.line}"

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from bln_search.core.built_in_models import MODELS
+from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.specs import parse_study
 from tests.conftest import ROOT
 from tests.support.printed_tables import printed_ranks
@@ -36,4 +36,4 @@ def test_every_option_is_in_the_table():
     named = {
         name for cells in re.findall(r"^\| (`.*?) \|", PAGE, re.MULTILINE) for name in re.findall(r"`(\w+)`", cells)
     }
-    assert MODELS["lstm"].options | {"rnn", "lstm", "gru"} == named
+    assert BUILT_IN_MODELS["lstm"].options | {"rnn", "lstm", "gru"} == named

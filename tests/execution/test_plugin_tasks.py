@@ -10,13 +10,13 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bln_search.core import task_plugin
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError, SpecError
 from bln_search.core.loss_description import LossDescription
 from bln_search.core.method import Method
 from bln_search.core.metric_description import MetricDescription
+from bln_search.core.task_plugin import TASKS as TASK_PLUGINS
 from bln_search.core.task_plugin import TaskPlugin
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.loaded_network import use_trained_network
@@ -109,7 +109,7 @@ TASKS = {
 @pytest.fixture(autouse=True)
 def plugins(monkeypatch):
     points = {name: EntryPoint(name, f"{__name__}:{value}", "bln_search.tasks") for name, value in TASKS.items()}
-    monkeypatch.setattr(task_plugin, "plugin_task_entry_points", lambda: points)
+    monkeypatch.setattr(TASK_PLUGINS, "plugins", points)
 
 
 @pytest.fixture
@@ -247,7 +247,7 @@ def test_a_study_of_an_unknown_task_is_refused(task, message):
 
 def test_a_stored_study_is_readable_without_its_package(monkeypatch):
     study = study_of("focal")
-    monkeypatch.setattr(task_plugin, "plugin_task_entry_points", dict)
+    monkeypatch.setattr(TASK_PLUGINS, "plugins", {})
     again = type(study).model_validate_json(study.canonical_json())
     assert again.digest == study.digest
     assert "focal" in again.loss_description.text

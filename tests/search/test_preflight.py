@@ -11,6 +11,7 @@ from torch import nn
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ModelError, SpecError
+from bln_search.core.registry import CORRUPTIONS, MODELS
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.search.preflight import check_model_fits_data, run_preflight_checks
 from bln_search.specs import StudySpec, parse_study
@@ -69,8 +70,7 @@ class Mixing(nn.Module):
 @pytest.mark.parametrize("method", ["bn", "ln", "bln", "mbn", "brn"])
 def test_plugin_that_mixes_examples_is_rejected(method, environment, monkeypatch):
     point = EntryPoint("mixing", "tests.search.test_preflight:Mixing", "bln_search.models")
-    monkeypatch.setattr("bln_search.core.registry.plugin_model_entry_points", lambda: {"mixing": point})
-    monkeypatch.setattr("bln_search.models.factory.plugin_model_entry_points", lambda: {"mixing": point})
+    monkeypatch.setitem(MODELS.plugins, "mixing", point)
     text = STUDY.replace("imdb", "digits").replace("bln", method)
     assert run_preflight_checks(parse_study(text.replace("MODEL", "{name: mixing, widths: [4, 1]}")), environment) == ()
     with pytest.raises(ModelError, match=r"the model mixing cannot be evaluated in one pass.*treat examples indep"):
@@ -87,8 +87,7 @@ def rain(images, severity, _generators):
 
 def test_corruptions_are_applied_before_a_study_starts(environment, monkeypatch):
     point = EntryPoint("rain", "tests.search.test_preflight:rain", "bln_search.corruptions")
-    monkeypatch.setattr("bln_search.core.registry.plugin_corruption_entry_points", lambda: {"rain": point})
-    monkeypatch.setattr("bln_search.data.corruptions.catalog.plugin_corruption_entry_points", lambda: {"rain": point})
+    monkeypatch.setitem(CORRUPTIONS.plugins, "rain", point)
     digits = CORRUPTED.replace("imdb", "digits")
     assert run_preflight_checks(parse_study(digits), environment) == ()
     with pytest.raises(DataError, match=r"^evaluation\.conditions with the data set digits: the corruption rain"):
@@ -124,8 +123,7 @@ class Gelu(nn.Module):
 
 def test_networks_that_cannot_be_initialized_are_rejected(environment, monkeypatch):
     point = EntryPoint("gelu", "tests.search.test_preflight:Gelu", "bln_search.models")
-    for module in ("core.registry", "models.factory"):
-        monkeypatch.setattr(f"bln_search.{module}.plugin_model_entry_points", lambda: {"gelu": point})
+    monkeypatch.setitem(MODELS.plugins, "gelu", point)
     assert run_preflight_checks(parse_study(STARTS.replace("MODEL", "resnet8")), environment) == ()
     with pytest.raises(ModelError, match=r"^training\.initialization: layer layers\.4: .*layers\.3 \(GELU\)"):
         run_preflight_checks(parse_study(STARTS.replace("MODEL", "gelu")), environment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.core.built_in_data_sets import DATA_SETS
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.data_set_info import DataSetInfo
 from bln_search.core.errors import SpecError
 from bln_search.data import load_data_set
@@ -34,7 +34,7 @@ def test_split_sizes_match_the_data(options, tmp_path):
 @pytest.mark.parametrize("name", ["mnist", pytest.param("cifar10", marks=pytest.mark.slow)])
 def test_published_sizes_match_the_files(name, real_data, tmp_path):
     data = load_data_set(name, real_data, tmp_path)
-    assert DATA_SETS[name].examples == (len(data.train_labels), len(data.test_labels))
+    assert BUILT_IN_DATA_SETS[name].examples == (len(data.train_labels), len(data.test_labels))
 
 
 @pytest.mark.parametrize(
@@ -64,5 +64,5 @@ def test_largest_fitting_mini_batch_is_accepted():
 
 
 def test_unknown_data_sizes_are_not_checked(monkeypatch):
-    monkeypatch.setitem(DATA_SETS, "digits", DataSetInfo("of:a_package"))
+    monkeypatch.setitem(BUILT_IN_DATA_SETS, "digits", DataSetInfo("of:a_package"))
     assert parse_study(STUDY + "training: {batch_size: 5000}").training.batch_size == 5000

@@ -6,10 +6,6 @@ import sys
 from importlib.metadata import EntryPoint
 
 from bln_search.core import registry, source_digests, task_plugin
-from bln_search.data import catalog
-from bln_search.data.corruptions import catalog as corruptions
-from bln_search.execution import code_identity
-from bln_search.models import factory
 
 FILES = {
     "fast_net.py": """
@@ -91,16 +87,13 @@ class PluginPackage:
         for name, text in FILES.items():
             (folder / name).write_text(text)
         monkeypatch.syspath_prepend(folder)
-        points = {
-            "plugin_model_entry_points": EntryPoint("fast_net", "fast_net:FastNet", "bln_search.models"),
-            "plugin_data_set_entry_points": EntryPoint("fast_data", "fast_data:FAST_DATA", "bln_search.data_sets"),
-            "plugin_task_entry_points": EntryPoint("fast", "fast_task:FAST", "bln_search.tasks"),
-            "plugin_corruption_entry_points": EntryPoint("fast_noise", "fast_noise:add", "bln_search.corruptions"),
-        }
-        for function, point in points.items():
-            for module in (registry, task_plugin, catalog, factory, code_identity, corruptions):
-                if hasattr(module, function):
-                    monkeypatch.setattr(module, function, lambda point=point: {point.name: point})
+        for kind, point in (
+            (registry.MODELS, EntryPoint("fast_net", "fast_net:FastNet", "bln_search.models")),
+            (registry.DATA_SETS, EntryPoint("fast_data", "fast_data:FAST_DATA", "bln_search.data_sets")),
+            (task_plugin.TASKS, EntryPoint("fast", "fast_task:FAST", "bln_search.tasks")),
+            (registry.CORRUPTIONS, EntryPoint("fast_noise", "fast_noise:add", "bln_search.corruptions")),
+        ):
+            monkeypatch.setattr(kind, "plugins", {point.name: point})
         self.start_new_process()
 
     def change(self, name):

@@ -22,7 +22,7 @@ from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.progress.remarks import print_data_set_remarks
 from bln_search.cli.studies.time_estimate import print_time_estimate
 from bln_search.core.enums import Split
-from bln_search.core.registry import plugin_model_entry_points
+from bln_search.core.registry import MODELS
 from bln_search.settings import load_settings
 from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, load_study
 from bln_search.specs.study import StudySpec
@@ -80,7 +80,7 @@ def validate(
     study = load_study(file)
     from bln_search.data.catalog import get_catalog_entry
 
-    if study.model.name in plugin_model_entry_points():
+    if study.model.name in MODELS.plugins:
         from bln_search.search.preflight import check_model_fits_data  # imports torch, as the plugin does
 
         check_model_fits_data(study)

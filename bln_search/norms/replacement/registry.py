@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registry import plugin_norm_layer_replacer_entry_points
+from bln_search.core.registry import NORM_LAYER_REPLACERS
 from bln_search.norms.normalization import Normalization
 from bln_search.norms.replacement.factory import OTHER_STATISTICS, NormFactory, ReplaceFunction
 from bln_search.norms.replacement.libraries import BUILT_IN
@@ -140,12 +140,12 @@ def _keep_what_layer_has(
 
 
 def _is_registered(path: str) -> bool:
-    return path in BUILT_IN or path in _REGISTERED or path in plugin_norm_layer_replacer_entry_points()
+    return path in BUILT_IN or path in _REGISTERED or path in NORM_LAYER_REPLACERS.plugins
 
 
 def _load_replace_function(path: str) -> ReplaceFunction:
     """Return the function of a registered class. Raises an error of its package where that cannot be loaded."""
     function = BUILT_IN.get(path) or _REGISTERED.get(path)
     if function is None:
-        function = plugin_norm_layer_replacer_entry_points()[path].load()
+        function = NORM_LAYER_REPLACERS.plugins[path].load()
     return function

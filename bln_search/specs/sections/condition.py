@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from bln_search.core.corruption import DEFAULT_SEVERITY, SEVERITIES, Corruption
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import find_corruption_problem
+from bln_search.core.registry import CORRUPTIONS
 from bln_search.specs.spec_section import SpecSection
 
 CLEAN = "clean"
@@ -66,7 +66,7 @@ class ConditionSpec(SpecSection):
 def _split_corruption_and_severity(text: str) -> dict[str, Any]:
     """The corruption of a text and its severity, if it ends with one that is not a part of the name."""
     match = _NAME_WITH_SEVERITY.fullmatch(text)
-    if match is None or find_corruption_problem(text) is None:
+    if match is None or CORRUPTIONS.find_problem(text) is None:
         return {"corruption": text}
     if int(match[2]) not in SEVERITIES:
         raise ValueError(f"{text}: a severity is a whole number from {SEVERITIES[0]} to {SEVERITIES[-1]}")
@@ -76,7 +76,7 @@ def _split_corruption_and_severity(text: str) -> dict[str, Any]:
 def _make_default_condition_name(corruption: str, severity: int) -> str:
     """The name of a condition without one. Raises ValueError if it cannot be one and there is no such corruption."""
     name = f"{corruption}-{severity}"
-    problem = None if re.match(NAME_PATTERN, name) else find_corruption_problem(corruption)
+    problem = None if re.match(NAME_PATTERN, name) else CORRUPTIONS.find_problem(corruption)
     if problem is not None:
         raise ValueError(problem)
     return name

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field, field_validator
 
 from bln_search.core.data_set_info import DataSetInfo
-from bln_search.core.registry import find_data_set_info
+from bln_search.core.registry import DATA_SETS
 from bln_search.specs.pydantic_messages import short_repr
 from bln_search.specs.spec_section import SpecSection
 
@@ -69,7 +69,7 @@ class DataSpec(SpecSection):
     @property
     def info(self) -> DataSetInfo | None:
         """The description of the data set; None where it is not known."""
-        return find_data_set_info(self.name)
+        return DATA_SETS.find_info(self.name)
 
 
 def _is_count_or_fraction(value: float) -> bool:

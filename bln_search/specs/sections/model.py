@@ -8,7 +8,7 @@ from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.method import Method
 from bln_search.core.model_info import ModelInfo
-from bln_search.core.registry import find_model_info
+from bln_search.core.registry import MODELS
 from bln_search.specs.spec_section import SpecSection, require_unique
 
 
@@ -118,7 +118,7 @@ class ModelSpec(SpecSection):
     @property
     def info(self) -> ModelInfo:
         """The description of the model; the defaults where it is not known."""
-        return find_model_info(self.name) or ModelInfo(factory="")
+        return MODELS.find_info(self.name) or ModelInfo(factory="")
 
     @property
     def normalizes_inside_recurrent_cells(self) -> bool:

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field, model_validator
 
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import find_task_of_data_set
-from bln_search.core.task_plugin import describe_plugin_task
-from bln_search.core.tasks import RegressionLoss, Similarity, TaskDescription, TaskName, as_built_in_task, describe_task
+from bln_search.core.registry import DATA_SETS
+from bln_search.core.task_plugin import find_task_description
+from bln_search.core.tasks import RegressionLoss, Similarity, TaskDescription, TaskName, as_built_in_task
 from bln_search.specs.spec_section import SpecSection
 
 _MARGIN = 0.2
@@ -52,11 +52,6 @@ class TaskSpec(SpecSection):
         return self.name if isinstance(self.name, TaskName) else None
 
     @property
-    def has_prediction_per_token(self) -> bool:
-        """Whether there is a prediction for each token of a text; not known of a task of a package."""
-        return self.built_in_name is not None and self.built_in_name.has_prediction_per_token
-
-    @property
     def regression_loss(self) -> RegressionLoss:
         """The loss of a regression."""
         return self.loss or RegressionLoss.SQUARED_ERROR
@@ -74,11 +69,10 @@ class TaskSpec(SpecSection):
     @property
     def description(self) -> TaskDescription:
         """What the task measures."""
-        if self.built_in_name is None:
-            return describe_plugin_task(self.name)
-        return describe_task(self.built_in_name, self.regression_loss)
+        return find_task_description(self.name, self.regression_loss)
 
 
 def resolve_task(task: TaskSpec | None, data: str) -> TaskSpec:
     """The task of a study: as specified, otherwise that of its data set; that of a plugin is a classification."""
-    return task or TaskSpec(name=find_task_of_data_set(data) or TaskName.CLASSIFICATION)
+    info = DATA_SETS.find_info(data)
+    return task or TaskSpec(name=TaskName.CLASSIFICATION if info is None else info.task)

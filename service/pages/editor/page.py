@@ -14,7 +14,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
 from bln_search.core.method import Method
-from bln_search.core.registry import list_corruption_names, list_data_set_names, list_model_names
+from bln_search.core.registry import CORRUPTIONS, DATA_SETS, MODELS
 from bln_search.settings import Settings
 from bln_search.specs.load import parse_study
 from bln_search.specs.study import StudySpec
@@ -164,9 +164,9 @@ def _render_editor_page(request: Request, context: AppContext, writer: Bearer, t
         text=text,
         fields=FIELDS,
         choices={
-            "data": list_data_set_names(),
-            "model": list_model_names(),
-            "conditions": list_corruption_names(),
+            "data": DATA_SETS.list_names(),
+            "model": MODELS.list_names(),
+            "conditions": CORRUPTIONS.list_names(),
             "methods": [method.value for method in Method],
             "population": [estimate.value for estimate in PopulationEstimate if not estimate.has_own_source_letter],
         },

@@ -7,9 +7,9 @@ from importlib.metadata import EntryPoint
 import numpy as np
 import pytest
 
-from bln_search.core import registry
 from bln_search.core.corruption import parse_corruption
 from bln_search.core.errors import DataError
+from bln_search.core.registry import CORRUPTIONS
 from bln_search.data.corruptions import catalog, corrupt_images
 from tests.data.corruptions.example_images import make_images
 
@@ -35,8 +35,7 @@ def divide_by_zero(images, severity, generators):
 def plugins(monkeypatch):
     names = ("invert", "lose_an_image", "divide_by_zero", "NOT_A_FUNCTION", "missing")
     points = {name: EntryPoint(name, f"{__name__}:{name}", "bln_search.corruptions") for name in names}
-    for module in (registry, catalog):
-        monkeypatch.setattr(module, "plugin_corruption_entry_points", lambda: points)
+    monkeypatch.setattr(CORRUPTIONS, "plugins", points)
 
 
 def test_installed_package_adds_a_corruption():
@@ -44,7 +43,7 @@ def test_installed_package_adds_a_corruption():
     np.testing.assert_allclose(corrupt_images(images, parse_corruption("invert-2")), 1 - images, atol=1e-7)
     clipped = corrupt_images(images, parse_corruption("invert-5"))
     np.testing.assert_allclose(clipped, np.minimum(2 - 2 * images, 1), atol=1e-6)
-    assert "invert" in registry.list_corruption_names()
+    assert "invert" in CORRUPTIONS.list_names()
 
 
 @pytest.mark.parametrize("name", ["lose_an_image", "divide_by_zero"])

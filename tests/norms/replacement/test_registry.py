@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from bln_search import convert, register_norm_layer
-from bln_search.core import registry as names
 from bln_search.core.errors import ModelError
+from bln_search.core.registry import NORM_LAYER_REPLACERS
 from bln_search.norms import LN
 from bln_search.norms.replacement import NormWithActivation, registry
 
@@ -59,9 +59,8 @@ def registered(monkeypatch):
 def known(request, monkeypatch):
     """The layer, registered in each way."""
     if request.param == "plugin":
-        points = {PATH: EntryPoint(PATH, f"{__name__}:replace_channels_first", "bln_search.norm_layers")}
-        for module in (names, registry):
-            monkeypatch.setattr(module, "plugin_norm_layer_replacer_entry_points", lambda: points)
+        point = EntryPoint(PATH, f"{__name__}:replace_channels_first", "bln_search.norm_layers")
+        monkeypatch.setitem(NORM_LAYER_REPLACERS.plugins, PATH, point)
     else:
         register_norm_layer(ChannelsFirst if request.param == "class" else PATH, replace_channels_first)
 
@@ -111,8 +110,8 @@ def test_wrong_function_is_an_error_that_changes_nothing(function, message):
 
 
 def test_plugin_that_cannot_be_loaded_is_an_error(monkeypatch):
-    points = {PATH: EntryPoint(PATH, "missing_package:replace", "bln_search.norm_layers")}
-    monkeypatch.setattr(registry, "plugin_norm_layer_replacer_entry_points", lambda: points)
+    point = EntryPoint(PATH, "missing_package:replace", "bln_search.norm_layers")
+    monkeypatch.setitem(NORM_LAYER_REPLACERS.plugins, PATH, point)
     with pytest.raises(ModelError, match=r"registered for .*ChannelsFirst failed: ModuleNotFoundError"):
         convert(nn.Sequential(ChannelsFirst(4)), method="same")
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sqlalchemy import update
 
-from bln_search.core.built_in_data_sets import DATA_SETS
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.states import StudyState
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import AttemptRow, StudyRow
@@ -119,7 +119,7 @@ def test_study_outside_the_limits_has_a_precise_error(client, change, pointer, s
         assert says in error["detail"]
 
 
-@pytest.mark.parametrize("name", DATA_SETS)
+@pytest.mark.parametrize("name", BUILT_IN_DATA_SETS)
 def test_plan_has_the_bytes_of_every_built_in_data_set(client, name):
     data = {"name": name, "standardization": "none"}
     models = {

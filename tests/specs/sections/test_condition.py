@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.corruption import Corruption
+from bln_search.core.registry import CORRUPTIONS
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.sections.condition import ConditionSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec
@@ -100,6 +101,6 @@ def test_texts_cannot_be_corrupted():
 
 
 def test_plugin_with_a_number_in_its_name_is_not_split(monkeypatch):
-    monkeypatch.setattr("bln_search.core.registry.plugin_corruption_entry_points", lambda: {"rain-2": None})
+    monkeypatch.setitem(CORRUPTIONS.plugins, "rain-2", None)
     (condition,) = conditions_of("rain-2")
     assert (condition.corruption, condition.severity, condition.name) == ("rain-2", 3, "rain-2-3")

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 import torch
 
-from bln_search.core.built_in_models import MODELS
+from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.models import build_model
 from bln_search.norms import BLN, make_norm
 from bln_search.specs import list_planned_trial_specs, parse_study
@@ -130,7 +130,7 @@ def test_runs_of_different_numbers_of_steps_have_different_histories(data):
     assert find_stacking_key(young, trial) != find_stacking_key(old, trial)
 
 
-@pytest.mark.parametrize("model", [name for name, info in MODELS.items() if not info.is_recurrent])
+@pytest.mark.parametrize("model", [name for name, info in BUILT_IN_MODELS.items() if not info.is_recurrent])
 def test_models_by_name_are_those_whose_networks_are_stackable(model):
     network = build_model(model, (3, 32, 32), 10, partial(BLN, batch_size=25), seed=0)
     trial = make_trial(data={"name": "cifar10"}, model={"name": model})

@@ -12,7 +12,7 @@ from bln_search.api.export.description import LossAndAccuracy, StudyNetworkDescr
 from bln_search.api.export.exported import WEIGHTS_FILE
 from bln_search.api.export.runtimes import ONNX_PROGRAM, TORCH_PROGRAM
 from bln_search.core.blend import PopulationWeight, parse_estimate_label
-from bln_search.core.built_in_models import MODELS
+from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.code_identity import CODE_CHANGES
 from bln_search.core.method import Statistic, StatisticSource
 from bln_search.core.tasks import TaskName, describe_task
@@ -82,7 +82,7 @@ def _loading_section_lines(export: StudyNetworkDescription) -> list[str]:
 
 def _plugin_package_lines(export: StudyNetworkDescription) -> list[str]:
     """The package that a plugin's model needs."""
-    if export.model.name in MODELS or WEIGHTS_FILE not in export.files:
+    if export.model.name in BUILT_IN_MODELS or WEIGHTS_FILE not in export.files:
         return []
     return [
         f"`bln_search.load` needs the package that has the model `{export.model.name}`, too; the programs do not.\n"
