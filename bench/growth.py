@@ -7,8 +7,8 @@
 - workers, events: database operations per second of all processes together, which do nothing else and share this
   machine with the database.
 
-Rates are medians of rounds with the smallest and the largest. `python -m bench.documents.growing` computes from these
-how many workers one database sustains.
+Rates are medians of rounds with the smallest and the largest. The template of docs/growing.md computes from
+these how many workers one database sustains.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ On the CPU the clock is that of the process, so that other programs of the machi
 have one thread each.
 
 `--save` adds the named studies to those that `bench/results/time_estimates_cpu.json` already has, or `_cuda`.
-`python -m bench.documents.time_estimates_block --write` writes the table into docs/figures.md.
+`python -m bench.documents.blocks figures --write` writes the table into docs/figures.md.
 """
 
 from __future__ import annotations

@@ -89,6 +89,25 @@ def read_result(name: str) -> dict[str, Any] | None:
     return document
 
 
+class NotMeasuredError(FileNotFoundError):
+    """A study of studies/ has no file in bench/results."""
+
+
+def load_result(name: str) -> dict[str, Any]:
+    """Return a file of bench/results.
+
+    Raises:
+        NotMeasuredError: The file of a study does not exist.
+        FileNotFoundError: Another file does not exist.
+    """
+    document = read_result(name)
+    if document is None:
+        is_study = (RESULTS.parents[1] / "studies" / f"{name.removesuffix('_curves')}.yaml").is_file()
+        error = NotMeasuredError if is_study else FileNotFoundError
+        raise error(f"there is no {RESULTS / name}.json: measure it, or correct the name of the file")
+    return document
+
+
 def _processor_name() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()

@@ -1,0 +1,106 @@
+"""Generated blocks of the pages: `python -m bench.documents.blocks --write` writes them, from bench/results.
+
+The text between `<!-- BLOCK -->` and `<!-- /BLOCK -->` of docs/PAGE.md, or of README.md, is that of the template
+`templates/PAGE/BLOCK.md`, in Jinja. Formats of figures are filters (`bench.documents.formats`).
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from bench.documents.benchmark_figures import benchmark_figures
+from bench.documents.claims.papers import read_paper
+from bench.documents.experiments import EXPERIMENTS
+from bench.documents.formats import FILTERS
+from bench.documents.functions import FUNCTIONS
+
+ROOT = Path(__file__).parents[2]
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Block:
+    """A generated part of a page.
+
+    Attributes:
+        page: Name of the page without `.md`.
+        name: Name in its markers.
+    """
+
+    page: str
+    name: str
+
+    @property
+    def file(self) -> Path:
+        """The page."""
+        return ROOT / f"{self.page}.md" if self.page == "README" else ROOT / "docs" / f"{self.page}.md"
+
+    def render(self) -> str:
+        """Return the text, from bench/results."""
+        return _environment().get_template(f"{self.page}/{self.name}.md").render().strip() + "\n"
+
+    def read(self) -> str:
+        """Return the text on the page."""
+        return self._split()[1]
+
+    def write(self) -> None:
+        """Replace the text on the page."""
+        before, _, after = self._split()
+        self.file.write_text(before + self.render() + after, encoding="utf-8")
+
+    def _split(self) -> tuple[str, str, str]:
+        """Return the page up to the opening marker, the block, and the page from the closing marker on."""
+        opening, closing = f"<!-- {self.name} -->\n", f"<!-- /{self.name} -->"
+        before, rest = self.file.read_text(encoding="utf-8").split(opening)
+        block, after = rest.split(closing)
+        return before + opening, block, closing + after
+
+
+def blocks(page: str = "*") -> Iterator[Block]:
+    """Yield the blocks of a page, of all pages by default."""
+    for path in sorted(TEMPLATES.glob(f"{page}/*.md")):
+        yield Block(path.parent.name, path.stem)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+        extensions=["jinja2.ext.do"],
+    )
+    environment.filters.update(FILTERS)
+    environment.globals.update(FUNCTIONS)
+    environment.globals["paper"] = cache(read_paper)
+    environment.globals["experiments"] = EXPERIMENTS
+    environment.tests["prefixed"] = str.startswith
+    environment.globals["benchmark_figures"] = lambda is_readme: benchmark_figures(environment, is_readme=is_readme)
+    return environment
+
+
+def main() -> None:
+    """Print the blocks, or write them into their pages."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pages", nargs="*", default=["*"], help="names of pages; all by default")
+    parser.add_argument("--write", action="store_true", help="write the blocks into the pages")
+    options = parser.parse_args()
+    for page in options.pages:
+        for block in blocks(page):
+            if options.write:
+                block.write()
+            else:
+                print(block.render())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,258 @@
+"""Charts of the pages: `python -m bench.documents.charts [NAME ...]` draws docs/images/NAME.png from bench/results.
+
+A chart has panels, a panel has lines: means over seeds by epoch, with thin lines for the seeds or a band of 95 %
+confidence. Colours are those of the arms; of two lines of one colour the second is dotted.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+from plotly import graph_objects as go
+from plotly.subplots import make_subplots
+
+from bench.documents.ap2_cells import DECAY_STUDY, Cell
+from bench.documents.pictures import draw
+from bench.support.reporting import load_result
+from bln_search.norms import BLN
+
+Records = Sequence[Mapping[str, Any]]
+"""Of each epoch its number, the mean, the values of the seeds and the band."""
+
+COLOURS = {
+    "none": "#8c8c8c",
+    "bn": "#c44e52",
+    "ln": "#4c72b0",
+    "ln-position": "#4c72b0",
+    "ln-layer": "#8172b2",
+    "bln": "#55a868",
+    "brn": "#8172b2",
+    "mbn": "#55a868",
+    "mbn-no-between": "#8c8c8c",
+    "wn": "#8172b2",
+    "ap2": "#55a868",
+}
+"""The colour of each arm; arms with a suffix have the colour of the part in front of it."""
+
+SIZES = range(1, 51)
+"""The mini-batch sizes of Figure 2 of the BLN paper."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a panel.
+
+    Attributes:
+        arm: Its arm, with parameters.
+        records: Its values.
+        name: Its name in the legend; the arm by default.
+        dash: Its dash; by default dotted after a line of the same colour.
+    """
+
+    arm: str
+    records: Records
+    name: str = ""
+    dash: str | None = None
+
+
+def draw_panels(
+    panels: Mapping[str, Iterable[Line]], *, seeds: bool = False, bands: bool = False, logarithmic: bool = False
+) -> go.Figure:
+    """Return a chart of lines by epoch.
+
+    Args:
+        panels: The lines of each panel, by the title of its axis.
+        seeds: Draw a thin line for each seed.
+        bands: Draw the band of each line.
+        logarithmic: Use a logarithmic axis for the values.
+    """
+    chart = make_subplots(1, len(panels), horizontal_spacing=0.1)
+    for column, (title, lines) in enumerate(panels.items(), start=1):
+        drawn: Counter[str] = Counter()
+        for line in lines:
+            colour = _colour_of(line.arm)
+            epochs = [record["epoch"] for record in line.records]
+            place = {"row": 1, "col": column}
+            if bands and line.records[0]["band"] is not None:
+                low, high = ([record["band"][side] for record in line.records] for side in (0, 1))
+                edge = {"x": epochs + epochs[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": colour}
+                chart.add_scatter(**edge, opacity=0.18, line={"width": 0}, mode="lines", showlegend=False, **place)
+            for values in zip(*(record["seeds"] for record in line.records), strict=True) if seeds else ():
+                thin = {"color": colour, "width": 0.7}
+                chart.add_scatter(x=epochs, y=values, line=thin, mode="lines", opacity=0.5, showlegend=False, **place)
+            style = {"color": colour, "width": 2.2, "dash": line.dash or ("dot" if drawn[colour] else "solid")}
+            drawn[colour] += 1
+            means = [record["mean"] for record in line.records]
+            name, is_named = line.name or line.arm, column == 1
+            chart.add_scatter(x=epochs, y=means, mode="lines", name=name, line=style, showlegend=is_named, **place)
+        chart.update_xaxes(title="epoch", row=1, col=column)
+        chart.update_yaxes(title=title, row=1, col=column, type="log" if logarithmic else None)
+    return chart
+
+
+def _colour_of(arm: str) -> str:
+    name = arm.split(maxsplit=1)[0]
+    return COLOURS[name] if name in COLOURS else COLOURS[name.partition("-")[0]]
+
+
+def _arms(study: str, measure: str) -> Iterable[Line]:
+    return [Line(arm, measured[measure]) for arm, measured in load_result(f"{study}_curves")["arms"].items()]
+
+
+def error_chart(study: str) -> go.Figure:
+    """Return the error by epoch, of the test images where the study has it (Figure 6 of the LN paper)."""
+    arms = load_result(f"{study}_curves")["arms"].values()
+    split = "test" if all("test_error_by_epoch" in measured for measured in arms) else "validation"
+    measure = "test_error_by_epoch" if split == "test" else "validation_error"
+    return draw_panels({f"{split} error (%)": _arms(study, measure)}, seeds=True, bands=True)
+
+
+def both_errors_chart(study: str) -> go.Figure:
+    """Return the training and validation error by epoch (Figures 1 and 2 of the MBN paper)."""
+    return draw_panels({f"{split} error (%)": _arms(study, f"{split}_error") for split in ("training", "validation")})
+
+
+def loss_chart(study: str) -> go.Figure:
+    """Return the validation and training loss by epoch."""
+    panels = {f"{split} loss": _arms(study, f"{split}_loss") for split in ("validation", "training")}
+    return draw_panels(panels, seeds=True)
+
+
+def loss_and_accuracy_chart(study: str) -> go.Figure:
+    """Return loss and accuracy by epoch, in training solid, on validation dotted (Figure 4 of the BLN paper)."""
+    arms = load_result(f"{study}_curves")["arms"]
+    dashes = {"training": "solid", "validation": "dot"}
+    panels = {
+        metric: [
+            Line(arm, measured[f"{split}_{metric}"], f"{arm}, {split}", dash)
+            for arm, measured in arms.items()
+            for split, dash in dashes.items()
+        ]
+        for metric in ("loss", "accuracy")
+    }
+    return draw_panels(panels)
+
+
+def ap2_chart(data: str, measure: str) -> go.Figure:
+    """Return a loss by epoch of the AP2 paper's experiments, with a panel for each start."""
+    panels = {}
+    for start in ("none", "bn", "ap2"):
+        cells = (Cell(data, start, arm) for arm in ("none", "wn", "bn", "ap2"))
+        panels[f"{measure.replace('_', ' ')}, start {start}"] = [
+            Line(cell.arm, cell.epochs(measure)) for cell in cells if cell.is_measured
+        ]
+    return draw_panels(panels, bands=True, logarithmic=True)
+
+
+def decay_chart() -> go.Figure:
+    """Return the norm of a unit's weights in the first layer by epoch, with weight decay dotted."""
+    runs = load_result(DECAY_STUDY)["result"]["runs"]
+    panels = {
+        f"norm of a unit's weights, {title}": [
+            Line(name.partition(",")[0], run["weight_norm"], name) for name, run in runs.items() if f" {kind}," in name
+        ]
+        for kind, title in (("adam", "Adam"), ("sgd", "SGD"))
+    }
+    return draw_panels(panels)
+
+
+def geometry_chart() -> go.Figure:
+    """Return the first three measures of the first hidden layer by epoch."""
+    arms = load_result("geometry")["result"]["arms"]
+    titles = {
+        "weight_norm": "norm of a unit's weights",
+        "effective_rate": "learning rate / squared norm",
+        "curvature": "mean curvature",
+    }
+    panels = {}
+    for measure, title in titles.items():
+        by_arm = {arm: next(iter(layers.values()))[measure] for arm, layers in arms.items()}
+        panels[title] = [
+            Line(arm, [{"epoch": epoch, "mean": fmean(values)} for epoch, values in enumerate(by_epoch, start=1)])
+            for arm, by_epoch in by_arm.items()
+        ]
+    return draw_panels(panels, logarithmic=True)
+
+
+def levels_chart() -> go.Figure:
+    """Return the time for a configuration by number of free layers."""
+    by_levels = load_result("per_layer")["result"]["seconds_a_configuration_by_levels"]
+    microseconds = [1e6 * seconds["median"] for seconds in by_levels.values()]
+    levels, labels = [int(level) for level in by_levels], [f"{value:,.0f} µs" for value in microseconds]
+    chart = go.Figure(go.Scatter(x=levels, y=microseconds, mode="lines+markers+text", text=labels))
+    chart.update_traces(textposition="top right")
+    chart.update_xaxes(title="layers with several options", tickvals=levels, range=[0.8, 4.6])
+    chart.update_yaxes(title="microseconds per configuration", type="log")
+    return chart
+
+
+def searches_chart() -> go.Figure:
+    """Return the share of runs that have found the best configuration, by evaluations."""
+    result, chart = load_result("layer_search")["result"], go.Figure()
+    for kind, runs in result["searches"].items():
+        shares = [100 * share for share in runs["reached"]["best"]]
+        chart.add_scatter(x=result["evaluations"], y=shares, name=kind, mode="lines", line={"shape": "hv"})
+    chart.update_xaxes(title="configurations evaluated, of 65,536", type="log")
+    chart.update_yaxes(title="% of runs at the best of all", range=[-2, 102])
+    return chart
+
+
+def weights_chart() -> go.Figure:
+    """Return the weights of BLN by mini-batch size, from a layer with one feature (Figure 2 of its paper)."""
+    layer, chart = BLN(1), go.Figure()
+    weights = zip(*(layer.branch_weights(size) for size in SIZES), strict=True)
+    for (name, arm), values in zip({"mini-batch": "bn", "features": "ln"}.items(), weights, strict=True):
+        line = {"color": COLOURS[arm], "width": 2.5}
+        chart.add_scatter(x=list(SIZES), y=values, mode="lines+markers", name=name, line=line)
+    chart.update_xaxes(title="training mini-batch size m", range=[0, SIZES[-1] + 1])
+    chart.update_yaxes(title="weight, times √d", range=[-0.02, 1.02])
+    return chart
+
+
+_OF_STUDIES: dict[Callable[[str], go.Figure], tuple[str, ...]] = {
+    error_chart: (
+        *("ln_mnist_b4", "ln_mnist_b128", "ln_mnist_as_printed_b4", "ln_mnist_as_printed_b128"),
+        *("ln_convnets_lenet_b25", "ln_convnets_lenet_b4", "ln_convnets_resnet8_b25", "ln_convnets_resnet8_b4"),
+        *("bln_imdb_20pct_b25", "bln_imdb_20pct_b25_reference", "bln_imdb_20pct_b1", "bln_imdb_20pct_b1_reference"),
+        *("bln_imdb_full_b25", "bln_imdb_full_b25_reference"),
+    ),
+    both_errors_chart: ("mbn_table1_low_rate_small",),
+    loss_chart: (
+        *("draw_mnist_small", "draw_mnist_small_cells", "handwriting_small", "imdb_cloze_small"),
+        *("skip_thoughts_small", "order_embeddings_small"),
+    ),
+    loss_and_accuracy_chart: ("bln_cifar10_20pct_b25", "bln_cifar10_20pct_b1", "bln_cifar10_20pct_b1_reference"),
+}
+
+CHARTS: dict[str, Callable[[], go.Figure]] = {
+    **{study: partial(chart, study) for chart, studies in _OF_STUDIES.items() for study in studies},
+    **{
+        f"ap2_{data}_{measure}": partial(ap2_chart, data, measure)
+        for data in ("mnist", "noisy_mnist")
+        for measure in ("training_loss", "validation_loss")
+    },
+    DECAY_STUDY: decay_chart,
+    "geometry_mnist": geometry_chart,
+    "per_layer_levels": levels_chart,
+    "layer_search": searches_chart,
+    "bln_weights": weights_chart,
+}
+"""The chart of each image."""
+
+
+def main() -> None:
+    """Draw charts."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("charts", nargs="*", default=list(CHARTS), metavar="NAME", help="all by default")
+    for name in parser.parse_args().charts:
+        draw(name, CHARTS[name]())
+
+
+if __name__ == "__main__":
+    main()

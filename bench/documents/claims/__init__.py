@@ -1,0 +1,1 @@
+"""Claims of the papers as data, and the rule that marks them."""

@@ -1,0 +1,120 @@
+"""Claims of a paper, the measured differences that test them, and the rule of a mark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from bench.documents.functions import holm
+from bln_search.ranking.statistics.intervals import ALPHA, mean_with_t_interval
+
+
+class Mark(StrEnum):
+    """Whether a claim holds in the studies of this project."""
+
+    HOLDS = "holds"
+    FAILS = "does not hold"
+    UNKNOWN = "cannot tell"
+    MISSING = "not measured"
+
+
+class Expected(StrEnum):
+    """What a claim says about a mean difference."""
+
+    NEGATIVE = "< 0"
+    POSITIVE = "> 0"
+    SMALL = "small"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One measured difference that a claim predicts.
+
+    Attributes:
+        study: File of bench/results; p values are corrected over the comparisons of a paper with the same file.
+        setting: What differs, and where.
+        differences: One value for each seed; empty if the study is not measured.
+        expected: The prediction.
+        margin: Largest absolute value of a small difference; for `SMALL` only.
+    """
+
+    study: str
+    setting: str
+    differences: tuple[float, ...]
+    expected: Expected = Expected.NEGATIVE
+    margin: float | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper.
+
+    Attributes:
+        place: Section, equation or table of the paper.
+        text: The claim in our words.
+        evidence: Markdown links to the page or the tests.
+        comparisons: Differences that test it.
+        shown: The mark of a claim that tests or a derivation decide, not a study.
+    """
+
+    place: str
+    text: str
+    evidence: str = ""
+    comparisons: tuple[Comparison, ...] = ()
+    shown: Mark = Mark.MISSING
+
+
+def adjusted_p_values(claims: Iterable[Claim], *, with_small: bool = False) -> dict[Comparison, float]:
+    """Return p of the paired t test of each measured comparison, by Holm's correction over those of a study.
+
+    Args:
+        claims: All claims of a paper.
+        with_small: Whether predictions of a small difference, which no p value decides, belong to the correction.
+    """
+    by_study: dict[str, list[Comparison]] = {}
+    for comparison in dict.fromkeys(comparison for claim in claims for comparison in claim.comparisons):
+        if comparison.differences and (with_small or comparison.expected is not Expected.SMALL):
+            by_study.setdefault(comparison.study, []).append(comparison)
+    return {
+        comparison: p
+        for family in by_study.values()
+        for comparison, p in zip(family, holm([member.differences for member in family]), strict=True)
+    }
+
+
+def mark_comparison(comparison: Comparison, adjusted: Mapping[Comparison, float]) -> Mark:
+    """Return whether a measured difference is the predicted one."""
+    if not comparison.differences:
+        return Mark.MISSING
+    interval = mean_with_t_interval(comparison.differences)
+    if comparison.expected is Expected.SMALL:
+        return _mark_small(interval.mean, interval.half, comparison.margin or 0.0)
+    if adjusted[comparison] > ALPHA:
+        return Mark.UNKNOWN
+    is_predicted = (interval.mean < 0) == (comparison.expected is Expected.NEGATIVE)
+    return Mark.HOLDS if is_predicted else Mark.FAILS
+
+
+def _mark_small(mean: float, half: float | None, margin: float) -> Mark:
+    """Return HOLDS for an interval inside ± margin, FAILS for one outside, UNKNOWN otherwise."""
+    if half is None:
+        return Mark.UNKNOWN
+    if abs(mean) + half <= margin:
+        return Mark.HOLDS
+    return Mark.FAILS if abs(mean) - half > margin else Mark.UNKNOWN
+
+
+def mark_claim(claim: Claim, adjusted: Mapping[Comparison, float]) -> Mark:
+    """Return the mark of a claim from those of its comparisons.
+
+    It fails if one fails, and holds if all that are measured hold.
+    """
+    if not claim.comparisons:
+        return claim.shown
+    marks = {mark_comparison(comparison, adjusted) for comparison in claim.comparisons} - {Mark.MISSING}
+    if not marks:
+        return Mark.MISSING
+    if Mark.FAILS in marks:
+        return Mark.FAILS
+    return Mark.HOLDS if marks == {Mark.HOLDS} else Mark.UNKNOWN

@@ -1,0 +1,146 @@
+"""Claims of a paper, read from claims/PAPER.yaml and marked by the figures of bench/results.
+
+The file has the `title` of the paper, its `page`, and its `claims` in order. A claim has a `place` in the paper, a
+`text`, the `evidence`, and either a `mark`, if tests or a derivation decide it, or comparisons in `compare`. The keys
+of a comparison:
+
+- `file`: file of bench/results; p values are corrected over the comparisons with the same file
+- `setting`: what differs, and where
+- `first`, `second`: the values by seed that are compared, as expressions over the functions of `values`; or
+  `differences`, an expression for both
+- `expected`: `< 0` (by default) or `> 0`; `within` instead is the margin of a small difference
+
+`for` repeats a claim, a group of `claims`, or a comparison: a list of factors, each a list of variables with their
+values, in all combinations. Texts are templates in which variables are in double braces.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import yaml
+from jinja2 import Environment, StrictUndefined
+
+from bench.documents.claims.marks import (
+    Claim,
+    Comparison,
+    Expected,
+    Mark,
+    adjusted_p_values,
+    mark_claim,
+    mark_comparison,
+)
+from bench.documents.claims.values import VALUES
+from bench.documents.formats import fmt
+from bench.support.reporting import NotMeasuredError
+
+FOLDER = Path(__file__).parent
+_ENVIRONMENT = Environment(autoescape=False, undefined=StrictUndefined)
+_ENVIRONMENT.globals.update(VALUES)
+_ENVIRONMENT.filters["fmt"] = fmt
+
+Entry = Mapping[str, Any]
+Variables = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The claims of a paper.
+
+    Attributes:
+        title: Authors, year and title.
+        page: Name of its page.
+        claims: The claims in the order of the paper.
+        corrects_small: Whether p values are corrected over predictions of small differences too.
+    """
+
+    title: str
+    page: str
+    claims: tuple[Claim, ...]
+    corrects_small: bool = False
+
+    @cached_property
+    def p_values(self) -> dict[Comparison, float]:
+        """The adjusted p value of each comparison that has one."""
+        return adjusted_p_values(self.claims, with_small=self.corrects_small)
+
+    @property
+    def counts(self) -> Counter[Mark]:
+        """The number of claims with each mark."""
+        return Counter(map(self.mark, self.claims))
+
+    def mark(self, claim: Claim) -> Mark:
+        """Return the mark of a claim."""
+        return mark_claim(claim, self.p_values)
+
+    def mark_of(self, comparison: Comparison) -> Mark:
+        """Return the mark of a comparison."""
+        return mark_comparison(comparison, self.p_values)
+
+    def parts(self, claim: Claim) -> dict[Mark, int]:
+        """Return how many comparisons of a claim have each mark, in the order of the marks."""
+        counts = Counter(map(self.mark_of, claim.comparisons))
+        return {mark: counts[mark] for mark in Mark if counts[mark]}
+
+
+def read_paper(name: str, folder: Path = FOLDER) -> Paper:
+    """Read a file of claims.
+
+    Raises:
+        FileNotFoundError: There is no such file, or a file of bench/results that is not that of a study.
+    """
+    document = yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
+    claims = tuple(_read_claims(document, {}))
+    return Paper(document["title"], document["page"], claims, document.get("corrects_small", False))
+
+
+def _read_claims(entry: Entry, outer: Variables) -> Iterator[Claim]:
+    for variables in _combinations(entry, outer):
+        if "claims" in entry:
+            for part in entry["claims"]:
+                yield from _read_claims(part, variables)
+            continue
+        place, text, evidence, mark = (
+            _render(entry.get(key, ""), variables) for key in ("place", "text", "evidence", "mark")
+        )
+        comparisons = (part for each in entry.get("compare", ()) for part in _read_comparisons(each, variables))
+        yield Claim(place, text, evidence, tuple(comparisons), Mark(mark or Mark.MISSING))
+
+
+def _read_comparisons(entry: Entry, outer: Variables) -> Iterator[Comparison]:
+    for variables in _combinations(entry, outer):
+        margin = entry.get("within")
+        expected = Expected(entry.get("expected", Expected.NEGATIVE)) if margin is None else Expected.SMALL
+        try:
+            differences = _differences(entry, variables)
+        except NotMeasuredError:
+            differences = ()
+        yield Comparison(
+            _render(entry["file"], variables), _render(entry["setting"], variables), differences, expected, margin
+        )
+
+
+def _differences(entry: Entry, variables: Variables) -> tuple[float, ...]:
+    if "differences" in entry:
+        return tuple(_evaluate(entry["differences"], variables))
+    first, second = (_evaluate(entry[side], variables) for side in ("first", "second"))
+    return tuple(first[seed] - second[seed] for seed in sorted(first.keys() & second.keys()))
+
+
+def _combinations(entry: Entry, outer: Variables) -> Iterator[Variables]:
+    for variables in product(*entry.get("for", ())):
+        yield reduce(lambda merged, each: merged | each, variables, outer)
+
+
+def _render(text: str, variables: Variables) -> str:
+    return _ENVIRONMENT.from_string(text).render(variables)
+
+
+def _evaluate(expression: str, variables: Variables) -> Any:
+    return _ENVIRONMENT.compile_expression(expression, undefined_to_none=False)(variables)

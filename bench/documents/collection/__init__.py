@@ -1,0 +1,1 @@
+"""Reads finished studies from a ledger into bench/results."""

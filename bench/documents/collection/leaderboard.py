@@ -1,0 +1,50 @@
+"""The leaderboard of a study: every row, the values of every seed, and the environment."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from bench.support.reporting import provenance
+from bln_search.reports.export import row_to_json_fields
+from bln_search.specs.records import StudyRecord
+from bln_search.specs.sections.space import format_point
+from bln_search.storage.ledger import Ledger
+
+
+def collect_leaderboard(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
+    """Return the leaderboard of a study as JSON values."""
+    environment = provenance()
+    board = ledger.results.rank_rows_of_study(study.id, study.spec)
+    by_seed: dict[str, dict[str, Any]] = {}
+    by_condition: dict[str, dict[str, dict[str, Any]]] = {}
+    for record in ledger.results.list_evaluations_for_ranking(study.id):
+        key = record.evaluation.key
+        point_label = " ".join(part for part in (record.arm, format_point(json.loads(record.point or "{}"))) if part)
+        row = f"{point_label} {key.configuration} {key.estimate or '-'} {key.batch_size}"
+        rows = by_condition.setdefault(key.condition, {}) if key.condition else by_seed
+        rows.setdefault(row, {})[f"{key.split} seed {record.seed}"] = [
+            record.evaluation.loss,
+            record.evaluation.accuracy,
+        ]
+    trials = ledger.trials.list_trials(study.id)
+    return {
+        "study": study.name,
+        "title": study.spec.title,
+        "state": study.state,
+        "ranked_on": board.ranked_on,
+        "spec": study.spec.model_dump(mode="json"),
+        "rows": [row_to_json_fields(row) for row in board.rows],
+        "loss_and_accuracy_by_seed": by_seed,
+        **({"loss_and_accuracy_by_condition": by_condition} if by_condition else {}),
+        "kept_epochs": {
+            " ".join(
+                part for part in (trial.arm, trial.point_label, f"seed {trial.seed}") if part
+            ): trial.checkpoint.epoch
+            for trial in trials
+            if trial.checkpoint
+        },
+        "trained_with": [trial.checkpoint.provenance for trial in trials if trial.checkpoint][:1],
+        "trained_at_revision": environment["revision"],
+        "written": environment,
+    }

@@ -1,0 +1,191 @@
+"""Claims are marked by their differences; those of the papers name rows, files and tests that exist."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from bench.documents.ap2_cells import Cell, rate_mark
+from bench.documents.claims.marks import Claim, Comparison, Expected, Mark, adjusted_p_values, mark_claim
+from bench.documents.claims.papers import FOLDER, read_paper
+from bench.documents.experiments import EXPERIMENTS
+from bench.documents.study_losses import StudyLosses, minus
+from bench.support import reporting
+
+ROOT = Path(__file__).parents[3]
+CLEAR, UNCLEAR = (-0.1, -0.11, -0.09), (-0.1, 0.2, -0.3)
+TABLE = {
+    "a TT-- moving 8": (1.0, 1.01, 0.99),
+    "b TT-- moving 8": (2.0, 2.02, 1.98),
+    "c TT-- moving 8": (1.0, 1.02, 0.99),
+    "d TT-- moving 8": (0.5, 3.0, 1.5),
+}
+CLAIMS = """
+title: A paper
+page: papers
+claims:
+  - for: [[{first: a, second: b}, {first: b, second: a}, {first: a, second: d}]]
+    place: §1
+    text: "{{ first }} is better than {{ second }}"
+    compare:
+      - file: table
+        setting: "{{ first }} less {{ second }}"
+        first: losses("table").row(first ~ " TT-- moving")
+        second: losses("table").row(second ~ " TT-- moving")
+  - text: a equals c
+    compare:
+      - file: table
+        setting: a less c
+        first: losses("table").row("a TT-- moving")
+        second: losses("table").row("c TT-- moving")
+        within: 0.05
+  - text: a study without a file
+    compare:
+      - {file: ln_mnist_b4, setting: none, differences: load("ln_mnist_b4")}
+  - {text: it follows from Eq. 1, mark: holds}
+"""
+
+
+def comparison(values, expected=Expected.NEGATIVE, margin=None, study="s", setting="a less b"):
+    return Comparison(study, setting, tuple(values), expected, margin)
+
+
+def mark_of(*comparisons, shown=Mark.MISSING):
+    claim = Claim("§1", "a is better than b", "page", comparisons, shown)
+    return mark_claim(claim, adjusted_p_values([claim]))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected", "margin", "mark"),
+    [
+        (CLEAR, Expected.NEGATIVE, None, Mark.HOLDS),
+        (CLEAR, Expected.POSITIVE, None, Mark.FAILS),
+        (UNCLEAR, Expected.NEGATIVE, None, Mark.UNKNOWN),
+        ((-5.0,), Expected.NEGATIVE, None, Mark.UNKNOWN),
+        ((), Expected.NEGATIVE, None, Mark.MISSING),
+        ((0.01, 0.0, -0.01), Expected.SMALL, 0.03, Mark.HOLDS),
+        ((0.01, 0.0, -0.01), Expected.SMALL, 0.02, Mark.UNKNOWN),
+        (CLEAR, Expected.SMALL, 0.05, Mark.FAILS),
+        ((0.0,), Expected.SMALL, 0.05, Mark.UNKNOWN),
+    ],
+)
+def test_a_difference_has_the_mark_of_its_interval_and_p_value(values, expected, margin, mark):
+    assert mark_of(comparison(values, expected, margin)) is mark
+
+
+def test_a_claim_fails_with_one_failed_difference_and_holds_with_all():
+    holds, fails, unknown, missing = (
+        comparison(values, setting=str(number), study=str(number))
+        for number, values in enumerate([CLEAR, [-value for value in CLEAR], UNCLEAR, ()])
+    )
+    assert mark_of(holds, missing) is Mark.HOLDS
+    assert mark_of(holds, unknown) is Mark.UNKNOWN
+    assert mark_of(holds, fails, unknown) is Mark.FAILS
+    assert mark_of(shown=Mark.HOLDS) is Mark.HOLDS
+
+
+@pytest.mark.parametrize("with_small", [False, True])
+def test_p_values_are_corrected_over_the_differences_of_a_study(with_small):
+    first, second = comparison(CLEAR, setting="1"), comparison(UNCLEAR, setting="2")
+    small, other = comparison(UNCLEAR, Expected.SMALL, 1.0, setting="3"), comparison(CLEAR, study="other")
+    claims = [Claim("", "", "", parts) for parts in ((first, small), (second, other))]
+    adjusted = adjusted_p_values(claims, with_small=with_small)
+    raw = stats.ttest_1samp(CLEAR, 0).pvalue
+    assert adjusted[first] == pytest.approx((3 if with_small else 2) * raw)
+    assert adjusted[other] == pytest.approx(raw)
+    assert (small in adjusted) is with_small
+
+
+@pytest.fixture(name="results")
+def _results(monkeypatch, tmp_path):
+    folder = tmp_path / "bench" / "results"
+    folder.mkdir(parents=True)
+    (tmp_path / "studies").symlink_to(ROOT / "studies")
+    monkeypatch.setattr(reporting, "RESULTS", folder)
+    return folder
+
+
+def test_a_file_of_claims_is_judged_by_the_table_that_it_names(results, tmp_path):
+    rows = {
+        label: {f"test seed {seed}": [loss, 0.5] for seed, loss in enumerate(values)} for label, values in TABLE.items()
+    }
+    document = {"spec": {"training": {"batch_size": 8}}, "loss_and_accuracy_by_seed": rows}
+    (results / "table.json").write_text(json.dumps(document))
+    (tmp_path / "claims.yaml").write_text(CLAIMS)
+    paper = read_paper("claims", tmp_path)
+    assert {claim.text: paper.mark(claim) for claim in paper.claims} == {
+        "a is better than b": Mark.HOLDS,
+        "b is better than a": Mark.FAILS,
+        "a is better than d": Mark.UNKNOWN,
+        "a equals c": Mark.HOLDS,
+        "a study without a file": Mark.MISSING,
+        "it follows from Eq. 1": Mark.HOLDS,
+    }
+    assert paper.claims[0].comparisons[0].differences == pytest.approx((-1.0, -1.01, -0.99))
+
+
+@pytest.mark.parametrize("change", [("file: ln_mnist_b4", "file: wrong"), ("load(", "wrong("), ('"table"', '"wrong"')])
+def test_an_unknown_file_or_function_is_an_error(results, tmp_path, change):
+    text = CLAIMS.replace('load("ln_mnist_b4")', 'load("wrong")') if change[0].startswith("file") else CLAIMS
+    (tmp_path / "claims.yaml").write_text(text.replace(*change))
+    with pytest.raises(Exception, match="wrong"):
+        read_paper("claims", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("after_ap2", "mark"), [(None, "not measured"), (0.01, "does not hold"), (0.005, "cannot tell"), (0.003, "holds")]
+)
+def test_a_learning_rate_is_ten_times_smaller_from_a_third_on(results, after_ap2, mark):
+    for start, rate in (("bn", 0.01), ("ap2", after_ap2)):
+        if rate is not None:
+            document = {"result": {"arms": {"bn": {"learning_rate": rate}}}}
+            (results / f"ap2_mnist_start_{start}.json").write_text(json.dumps(document))
+    assert rate_mark("mnist") == mark
+    assert not Cell("mnist", "bn", "wn").is_measured
+
+
+def test_differences_are_paired_by_seed():
+    assert minus({0: 3.0, 2: 5.0, 1: 7.0}, {1: 1.0, 0: 1.0, 3: 9.0}) == (2.0, 6.0)
+
+
+def test_effects_and_rank_correlations_are_those_of_the_table():
+    study, codes = StudyLosses("bln_cifar10_20pct_b25_reference"), EXPERIMENTS["cifar10"].published["20pct"]
+    rows = {code: study.row(f"bln {code} {'-' if code == 'FFFF' else 'epoch'}") for code in codes}
+    for position, switch in enumerate(("E_B", "Std_B", "E_F", "Std_F")):
+        expected = [
+            sum(rows[code][seed] * (1 if code[position] == "T" else -1) for code in codes) / 8 for seed in range(10)
+        ]
+        assert study.effect(switch, "epoch") == pytest.approx(expected, abs=1e-12)
+    expected = [stats.kendalltau(range(16), [rows[code][seed] for code in codes]).statistic for seed in range(10)]
+    assert study.rank_correlation(codes, "epoch") == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_the_claims_of_a_paper_name_files_and_different_settings(name):
+    comparisons = {part for claim in read_paper(name).claims for part in claim.comparisons}
+    assert len({(part.study, part.setting) for part in comparisons}) == len(comparisons) > 20
+    for part in comparisons:
+        assert not part.differences or (ROOT / "bench" / "results" / f"{part.study}.json").is_file(), part.study
+        assert (part.margin is None) is (part.expected is not Expected.SMALL)
+
+
+def test_the_table_of_equations_names_files_that_exist():
+    table = (ROOT / "docs" / "papers.md").read_text().split("## Equations, functions and tests")[1].split("\n## ")[0]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith(("| BLN", "| LN", "| MBN", "| AP2"))]
+    assert len(rows) > 20
+    for _, equation, functions, tests, gradients, _ in rows:
+        for folder, cell in (("bln_search", functions), (".", tests), (".", gradients)):
+            for path in re.findall(r"`([^`]+\.py)`", cell):
+                assert (ROOT / folder / path).is_file(), f"{equation}: {path}"
+
+
+@pytest.mark.parametrize("page", ["paper_bln", "paper_ln", "ap2"])
+def test_every_error_of_a_paper_names_a_test_that_exists(page):
+    section = (ROOT / "docs" / f"{page}.md").read_text().split("## Errors of the paper")[1].split("\n## ")[0]
+    names = set(re.findall(r"`(?:[\w/]*/)?(test_\w+\.py)`", section))
+    assert names
+    assert all(list((ROOT / "tests").rglob(name)) for name in names), names
