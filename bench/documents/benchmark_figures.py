@@ -35,6 +35,8 @@ class BenchmarkFigure:
 def benchmark_figures(environment: Environment, *, is_readme: bool) -> Iterator[BenchmarkFigure]:
     """Yield the rows of docs/figures.md, or those of the README."""
     for entry in yaml.safe_load(FILE.read_text(encoding="utf-8")):
+        if unknown := entry.keys() - {"file", "what", "figure", "readme", "each"}:
+            raise ValueError(f"{FILE.name} has the unknown key {', '.join(sorted(unknown))}")
         what = entry.get("readme") if is_readme else entry["what"]
         if what is None:
             continue

@@ -17,7 +17,7 @@ from typing import Any
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bench.documents.ap2_cells import DECAY_STUDY, Cell
+from bench.documents.ap2_cells import DECAY_STUDY, Cell, decay_run_name
 from bench.documents.pictures import draw
 from bench.support.reporting import load_result
 from bln_search.norms import BLN
@@ -39,6 +39,9 @@ COLOURS = {
     "ap2": "#55a868",
 }
 """The colour of each arm; arms with a suffix have the colour of the part in front of it."""
+
+DASHES = {"mbn-no-between": "dot"}
+"""Dashes of arms that are not those of the rule: this one is trained with two forward passes."""
 
 SIZES = range(1, 51)
 """The mini-batch sizes of Figure 2 of the BLN paper."""
@@ -62,7 +65,12 @@ class Line:
 
 
 def draw_panels(
-    panels: Mapping[str, Iterable[Line]], *, seeds: bool = False, bands: bool = False, logarithmic: bool = False
+    panels: Mapping[str, Iterable[Line]],
+    *,
+    seeds: bool = False,
+    bands: bool = False,
+    logarithmic: bool = False,
+    shared: str | None = None,
 ) -> go.Figure:
     """Return a chart of lines by epoch.
 
@@ -71,8 +79,10 @@ def draw_panels(
         seeds: Draw a thin line for each seed.
         bands: Draw the band of each line.
         logarithmic: Use a logarithmic axis for the values.
+        shared: Title of one axis for all panels; their own titles are then above them.
     """
-    chart = make_subplots(1, len(panels), horizontal_spacing=0.1)
+    titles = None if shared is None else list(panels)
+    chart = make_subplots(1, len(panels), shared_yaxes=shared is not None, subplot_titles=titles)
     for column, (title, lines) in enumerate(panels.items(), start=1):
         drawn: Counter[str] = Counter()
         for line in lines:
@@ -81,6 +91,9 @@ def draw_panels(
             place = {"row": 1, "col": column}
             if bands and line.records[0]["band"] is not None:
                 low, high = ([record["band"][side] for record in line.records] for side in (0, 1))
+                if logarithmic:  # an interval of positive values may reach below 0
+                    lowest = min(value for record in line.records for value in record["seeds"])
+                    low = [max(value, lowest / 2) for value in low]
                 edge = {"x": epochs + epochs[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": colour}
                 chart.add_scatter(**edge, opacity=0.18, line={"width": 0}, mode="lines", showlegend=False, **place)
             for values in zip(*(record["seeds"] for record in line.records), strict=True) if seeds else ():
@@ -92,7 +105,10 @@ def draw_panels(
             name, is_named = line.name or line.arm, column == 1
             chart.add_scatter(x=epochs, y=means, mode="lines", name=name, line=style, showlegend=is_named, **place)
         chart.update_xaxes(title="epoch", row=1, col=column)
-        chart.update_yaxes(title=title, row=1, col=column, type="log" if logarithmic else None)
+        if shared is None or column == 1:
+            chart.update_yaxes(title=shared or title, row=1, col=column)
+    if logarithmic:
+        chart.update_yaxes(type="log")
     return chart
 
 
@@ -102,7 +118,8 @@ def _colour_of(arm: str) -> str:
 
 
 def _arms(study: str, measure: str) -> Iterable[Line]:
-    return [Line(arm, measured[measure]) for arm, measured in load_result(f"{study}_curves")["arms"].items()]
+    arms = load_result(f"{study}_curves")["arms"]
+    return [Line(arm, measured[measure], dash=DASHES.get(arm)) for arm, measured in arms.items()]
 
 
 def error_chart(study: str) -> go.Figure:
@@ -110,7 +127,8 @@ def error_chart(study: str) -> go.Figure:
     arms = load_result(f"{study}_curves")["arms"].values()
     split = "test" if all("test_error_by_epoch" in measured for measured in arms) else "validation"
     measure = "test_error_by_epoch" if split == "test" else "validation_error"
-    return draw_panels({f"{split} error (%)": _arms(study, measure)}, seeds=True, bands=True)
+    chart = draw_panels({f"{split} error (%)": _arms(study, measure)}, seeds=True, bands=True)
+    return chart.update_yaxes(rangemode="tozero")
 
 
 def both_errors_chart(study: str) -> go.Figure:
@@ -144,22 +162,32 @@ def ap2_chart(data: str, measure: str) -> go.Figure:
     panels = {}
     for start in ("none", "bn", "ap2"):
         cells = (Cell(data, start, arm) for arm in ("none", "wn", "bn", "ap2"))
-        panels[f"{measure.replace('_', ' ')}, start {start}"] = [
-            Line(cell.arm, cell.epochs(measure)) for cell in cells if cell.is_measured
+        panels[f"start {_title(start)}"] = [
+            Line(cell.arm, cell.epochs(measure), _title(cell.arm)) for cell in cells if cell.is_measured
         ]
-    return draw_panels(panels, bands=True, logarithmic=True)
+    return draw_panels(panels, bands=True, logarithmic=True, shared=measure.replace("_", " "))
+
+
+def _title(arm: str) -> str:
+    return arm if arm == "none" else arm.upper()
 
 
 def decay_chart() -> go.Figure:
     """Return the norm of a unit's weights in the first layer by epoch, with weight decay dotted."""
     runs = load_result(DECAY_STUDY)["result"]["runs"]
     panels = {
-        f"norm of a unit's weights, {title}": [
-            Line(name.partition(",")[0], run["weight_norm"], name) for name, run in runs.items() if f" {kind}," in name
+        title: [
+            Line(
+                arm,
+                runs[decay_run_name(arm, optimizer, has_decay=has_decay)]["weight_norm"],
+                f"{_title(arm)}{', weight decay' if has_decay else ''}",
+            )
+            for arm in ("wn", "bn", "ap2")
+            for has_decay in (False, True)
         ]
-        for kind, title in (("adam", "Adam"), ("sgd", "SGD"))
+        for optimizer, title in (("adam", "Adam"), ("sgd", "SGD"))
     }
-    return draw_panels(panels)
+    return draw_panels(panels, shared="norm of a unit's weights")
 
 
 def geometry_chart() -> go.Figure:

@@ -45,6 +45,9 @@ _ENVIRONMENT = Environment(autoescape=False, undefined=StrictUndefined)
 _ENVIRONMENT.globals.update(VALUES)
 _ENVIRONMENT.filters["fmt"] = fmt
 
+_CLAIM_KEYS = frozenset({"for", "claims", "place", "text", "evidence", "mark", "compare"})
+_COMPARISON_KEYS = frozenset({"for", "file", "setting", "first", "second", "differences", "expected", "within"})
+
 Entry = Mapping[str, Any]
 Variables = dict[str, Any]
 
@@ -94,13 +97,21 @@ def read_paper(name: str, folder: Path = FOLDER) -> Paper:
 
     Raises:
         FileNotFoundError: There is no such file, or a file of bench/results that is not that of a study.
+        ValueError: An entry has an unknown key.
     """
     document = yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
-    claims = tuple(_read_claims(document, {}))
+    claims = tuple(claim for entry in document["claims"] for claim in _read_claims(entry, {}))
     return Paper(document["title"], document["page"], claims, document.get("corrects_small", False))
 
 
+def _check_keys(entry: Entry, known: frozenset[str]) -> None:
+    unknown = sorted(entry.keys() - known)
+    if unknown:
+        raise ValueError(f"a claim has the unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(known))}")
+
+
 def _read_claims(entry: Entry, outer: Variables) -> Iterator[Claim]:
+    _check_keys(entry, _CLAIM_KEYS)
     for variables in _combinations(entry, outer):
         if "claims" in entry:
             for part in entry["claims"]:
@@ -114,6 +125,7 @@ def _read_claims(entry: Entry, outer: Variables) -> Iterator[Claim]:
 
 
 def _read_comparisons(entry: Entry, outer: Variables) -> Iterator[Comparison]:
+    _check_keys(entry, _COMPARISON_KEYS)
     for variables in _combinations(entry, outer):
         margin = entry.get("within")
         expected = Expected(entry.get("expected", Expected.NEGATIVE)) if margin is None else Expected.SMALL

@@ -24,6 +24,12 @@ TABLE = {
     "c TT-- moving 8": (1.0, 1.02, 0.99),
     "d TT-- moving 8": (0.5, 3.0, 1.5),
 }
+TABLE_DOCUMENT = {
+    "spec": {"training": {"batch_size": 8}},
+    "loss_and_accuracy_by_seed": {
+        label: {f"test seed {seed}": [loss, 0.5] for seed, loss in enumerate(values)} for label, values in TABLE.items()
+    },
+}
 CLAIMS = """
 title: A paper
 page: papers
@@ -110,11 +116,7 @@ def _results(monkeypatch, tmp_path):
 
 
 def test_a_file_of_claims_is_judged_by_the_table_that_it_names(results, tmp_path):
-    rows = {
-        label: {f"test seed {seed}": [loss, 0.5] for seed, loss in enumerate(values)} for label, values in TABLE.items()
-    }
-    document = {"spec": {"training": {"batch_size": 8}}, "loss_and_accuracy_by_seed": rows}
-    (results / "table.json").write_text(json.dumps(document))
+    (results / "table.json").write_text(json.dumps(TABLE_DOCUMENT))
     (tmp_path / "claims.yaml").write_text(CLAIMS)
     paper = read_paper("claims", tmp_path)
     assert {claim.text: paper.mark(claim) for claim in paper.claims} == {
@@ -128,10 +130,13 @@ def test_a_file_of_claims_is_judged_by_the_table_that_it_names(results, tmp_path
     assert paper.claims[0].comparisons[0].differences == pytest.approx((-1.0, -1.01, -0.99))
 
 
-@pytest.mark.parametrize("change", [("file: ln_mnist_b4", "file: wrong"), ("load(", "wrong("), ('"table"', '"wrong"')])
-def test_an_unknown_file_or_function_is_an_error(results, tmp_path, change):
-    text = CLAIMS.replace('load("ln_mnist_b4")', 'load("wrong")') if change[0].startswith("file") else CLAIMS
-    (tmp_path / "claims.yaml").write_text(text.replace(*change))
+@pytest.mark.parametrize(
+    "change",
+    [('load("ln_mnist_b4")', 'load("wrong")'), ("load(", "wrong("), ('"table"', '"wrong"'), ("within:", "wrong:")],
+)
+def test_an_unknown_file_function_or_key_is_an_error(results, tmp_path, change):
+    (results / "table.json").write_text(json.dumps(TABLE_DOCUMENT))
+    (tmp_path / "claims.yaml").write_text(CLAIMS.replace(*change))
     with pytest.raises(Exception, match="wrong"):
         read_paper("claims", tmp_path)
 
