@@ -129,7 +129,8 @@ def _find_standardization_problem(study: StudySpec) -> str | None:
     if not study.resolved_task.description.scores_input_values or study.data.standardization is Standardization.NONE:
         return None
     return (
-        f"a density is that of the values of the data, not of {study.data.standardization} standardization: choose none"
+        f"a {study.resolved_task.name} is that of the values of the data, not of {study.data.standardization} "
+        "standardization: choose none"
     )
 
 

@@ -105,11 +105,14 @@ def test_the_other_python_blocks_have_a_test_of_their_own():
 
 
 @pytest.mark.parametrize("name", with_language("yaml"))
-def test_studies_and_their_sections_are_valid(name, monkeypatch):
+def test_studies_and_their_sections_are_valid(name, tmp_path, monkeypatch):
     """A part of a study says so, and is checked in a small study. Plugins have a test of their own."""
     if name == "plugins.md":  # what its package would add
-        monkeypatch.setattr(registry.MODELS, "plugins", PLUGINS["bln_search.models"])
-        monkeypatch.setattr(registry.DATA_SETS, "plugins", PLUGINS["bln_search.data_sets"])
+        infos = [block.text for block in blocks(TEXTS[name], "python") if block.title == "own_infos.py"]
+        (tmp_path / "own_infos.py").write_text("\n".join(infos))
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(registry.MODELS, "plugins", PLUGINS["bln_search.model_infos"])
+        monkeypatch.setattr(registry.DATA_SETS, "plugins", PLUGINS["bln_search.data_set_infos"])
     for block in blocks(TEXTS[name], "yaml"):
         given = yaml.safe_load(block.text)
         assert ("name" not in given) == block.text.startswith("# part of a study\n"), f"{name}, line {block.line}"

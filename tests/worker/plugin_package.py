@@ -8,6 +8,11 @@ from importlib.metadata import EntryPoint
 from bln_search.core import registry, source_digests, task_plugin
 
 FILES = {
+    "fast_infos.py": """
+from bln_search.core.model_info import ModelInfo
+
+FAST_NET = ModelInfo("fast_net:FastNet")
+""",
     "fast_net.py": """
 from torch import nn
 
@@ -64,6 +69,7 @@ def score(outputs, targets):
     "fast_noise.py": "def add(images, severity, generators):\n    return images\n",
 }
 CHANGES = {
+    "fast_infos.py": ('"fast_net:FastNet"', '"fast_net:FastNet", takes_token_ids=True'),
     "fast_net.py": ("norm(4), activation()", "norm(4), nn.Sigmoid()"),
     "fast_layers.py": ("Tanh", "Sigmoid"),
     "fast_data.py": ("np.arange(40) % 2", "np.arange(40) % 3 % 2"),
@@ -88,7 +94,7 @@ class PluginPackage:
             (folder / name).write_text(text)
         monkeypatch.syspath_prepend(folder)
         for kind, point in (
-            (registry.MODELS, EntryPoint("fast_net", "fast_net:FastNet", "bln_search.models")),
+            (registry.MODELS, EntryPoint("fast_net", "fast_infos:FAST_NET", "bln_search.model_infos")),
             (registry.DATA_SETS, EntryPoint("fast_data", "fast_data:FAST_DATA", "bln_search.data_sets")),
             (task_plugin.TASKS, EntryPoint("fast", "fast_task:FAST", "bln_search.tasks")),
             (registry.CORRUPTIONS, EntryPoint("fast_noise", "fast_noise:add", "bln_search.corruptions")),

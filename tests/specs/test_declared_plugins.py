@@ -1,0 +1,187 @@
+"""What a package declares of its model, data set and task is checked like that of a built-in one, without torch."""
+
+from __future__ import annotations
+
+import json
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from bln_search.core.data_set_info import DataSetInfo
+from bln_search.core.errors import SpecError
+from bln_search.core.loss_description import LossDescription
+from bln_search.core.model_info import ModelInfo
+from bln_search.core.registry import DATA_SETS, MODELS
+from bln_search.core.task_plugin import TASKS, TaskPlugin
+from bln_search.core.tasks import TaskName
+from bln_search.specs import list_planned_trial_specs, parse_study
+from bln_search.specs.split_sizes import list_known_split_sizes
+
+MODEL, DATA, NO_INFO = ModelInfo("lab:Net"), DataSetInfo("lab:ENTRY"), "text"
+KINDS = {"model": MODELS, "data": DATA_SETS, "task": TASKS}
+
+
+@pytest.fixture
+def declare(monkeypatch):
+    """Install a package with these descriptions, each under the name `lab`."""
+
+    def _declare(**infos):
+        for kind, info in infos.items():
+            monkeypatch.setitem(globals(), f"LAB_{kind}", info)
+            point = EntryPoint("lab", f"{__name__}:LAB_{kind}", KINDS[kind].info_group)
+            monkeypatch.setitem(KINDS[kind].plugins, "lab", point)
+
+    return _declare
+
+
+def study_of(**sections):
+    study = {"name": "lab", "data": "digits", "model": "mlp", "arms": [{"method": "bn"}], "seeds": [0], **sections}
+    named = {key: {"name": study[key]} for key in KINDS if isinstance(study.get(key), str)}
+    return parse_study(json.dumps({**study, **named}))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sections", "message"),
+    [
+        ({}, {"model": {"name": "lab", "widths": [4]}}, "the model lab has no option 'widths'"),
+        ({}, {"data": "imdb"}, "the model lab takes measurements, imdb consists of token ids"),
+        ({"is_recurrent": True}, {"training": {"compile": True}}, "compile: lab has loops over time steps"),
+        ({"is_recurrent": True}, {"training": {"precision": "bf16"}}, "would round the states of lab"),
+        (
+            {"options": frozenset({"normalize"}), "norm_placements": ("cells",)},
+            {"model": {"name": "lab", "normalize": "layers"}},
+            "lab has no layers for normalize: layers",
+        ),
+        ({"norm_placements": ("cells",)}, {"layers": {}}, "normalization inside cells has one configuration"),
+        ({"norms_follow_nonlinearity": True}, {"arms": [{"method": "wn"}]}, "wn needs the weights directly in front"),
+        ({"task": "density"}, {}, "the model lab cannot be trained for classification: choose one of allconv"),
+        ({"data_sets": frozenset({"mnist"})}, {}, "the model lab is for the data set mnist only, not for digits"),
+    ],
+    ids=str,
+)
+def test_a_study_that_does_not_suit_a_declared_model_is_refused(declare, attributes, sections, message):
+    declare(model=ModelInfo("lab:Net", **attributes))
+    with pytest.raises(SpecError, match=message):
+        study_of(**{"model": "lab", **sections})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sections"),
+    [
+        ({"options": frozenset({"widths"})}, {"model": {"name": "lab", "widths": [4]}}),
+        ({"takes_token_ids": True}, {"data": "imdb"}),
+        ({"task": "density"}, {"data": {"name": "mnist_binarized", "standardization": "none"}}),
+        ({"data_sets": frozenset({"mnist"})}, {"data": "mnist"}),
+    ],
+    ids=str,
+)
+def test_a_study_that_suits_a_declared_model_is_valid(declare, attributes, sections):
+    declare(model=ModelInfo("lab:Net", **attributes))
+    assert study_of(**{"model": "lab", **sections}).model.name == "lab"
+
+
+def test_a_model_for_token_ids_is_offered_for_texts(declare):
+    declare(model=ModelInfo("lab:Net", takes_token_ids=True))
+    with pytest.raises(SpecError, match="choose one of attentive_reader, gru, lab, lstm"):
+        study_of(data="imdb")
+
+
+def test_only_the_trials_of_a_stackable_model_may_be_fused(declare):
+    from bln_search.training.stacked.key import may_be_fused_with_others
+
+    for is_stackable in (True, False):
+        declare(model=ModelInfo("lab:Net", is_stackable=is_stackable))
+        (trial,) = list_planned_trial_specs(study_of(model="lab"))
+        assert may_be_fused_with_others(trial) == is_stackable
+
+
+@pytest.mark.parametrize(
+    ("attributes", "sections", "message"),
+    [
+        ({"task": "regression"}, {"task": "classification"}, "the labels of lab are made for regression"),
+        ({"examples": (90, 10)}, {"training": {"batch_size": 50}}, "larger than the validation split, which has 9"),
+        ({"text_length": 20}, {}, "the model mlp takes measurements, lab consists of token ids"),
+        ({"text_length": 20}, {"evaluation": {"conditions": ["fog"]}}, "lab consists of token ids, conditions"),
+        ({}, {"evaluation": {"lengths": [10]}}, "lab does not consist of texts"),
+        (
+            {"text_length": 20, "has_fixed_length": True},
+            {"model": "lstm", "evaluation": {"lengths": [10]}},
+            "the inputs of lab have one length",
+        ),
+        ({"has_several_inputs": True}, {"evaluation": {"conditions": ["fog"]}}, "an example of lab has several inputs"),
+        ({"is_lazy": True}, {}, "the images of lab are decoded one mini-batch at a time"),
+        ({"models": frozenset({"nin"})}, {}, "the data set lab is for the model nin only, not for mlp"),
+    ],
+    ids=str,
+)
+def test_a_study_that_does_not_suit_a_declared_data_set_is_refused(declare, attributes, sections, message):
+    declare(data=DataSetInfo("lab:ENTRY", **attributes))
+    with pytest.raises(SpecError, match=message):
+        study_of(**{"data": "lab", **sections})
+
+
+def test_a_study_has_the_task_and_the_sizes_of_a_declared_data_set(declare):
+    declare(data=DataSetInfo("lab:ENTRY", task="regression", examples=(90, 10)))
+    study = study_of(data="lab", training={"batch_size": 5})
+    assert study.resolved_task.name is TaskName.REGRESSION
+    assert [int(size) for size in list_known_split_sizes(study.data).values()] == [81, 9, 10]
+
+
+def test_a_data_set_can_name_a_model_that_is_for_another_one(declare):
+    attributes = {"task": TaskName.DENSITY}
+    data = {"name": "lab", "standardization": "none"}
+    declare(data=DataSetInfo("lab:ENTRY", **attributes))
+    with pytest.raises(SpecError, match="the model draw is for the data set mnist_binarized only, not for lab"):
+        study_of(data=data, model="draw")
+    declare(data=DataSetInfo("lab:ENTRY", **attributes, models=frozenset({"draw"})))
+    assert study_of(data=data, model="draw").resolved_task.name is TaskName.DENSITY
+
+
+def make_task(**attributes):
+    return TaskPlugin(LossDescription("own loss"), "lab:score", **attributes)
+
+
+def test_a_task_with_a_prediction_per_token_is_told_to_the_model(declare):
+    for per_token in (True, False):
+        declare(task=make_task(has_prediction_per_token=per_token))
+        (trial,) = list_planned_trial_specs(study_of(task="lab"))
+        assert trial.model_options.get("per_token", False) == per_token
+
+
+def test_a_task_with_models_of_its_own_refuses_others(declare):
+    declare(task=make_task(has_models_of_its_own=True), model=MODEL)
+    with pytest.raises(SpecError, match="mlp cannot be trained for lab: install a package with a model for it"):
+        study_of(task="lab")
+    declare(model=ModelInfo("lab:Net", task="lab"))
+    assert study_of(task="lab", model="lab").task.name == "lab"
+
+
+def test_a_task_that_scores_inputs_refuses_standardized_ones(declare):
+    declare(task=make_task(scores_input_values=True))
+    with pytest.raises(SpecError, match=r"data\.standardization: a lab is that of the values of the data"):
+        study_of(task="lab")
+    assert study_of(task="lab", data={"name": "digits", "standardization": "none"}).task.name == "lab"
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("model", r"the model lab of an installed package is not a bln_search\.core\.model_info\.ModelInfo"),
+        ("data", r"the data set lab of an installed package is not a bln_search\.core\.data_set_info\.DataSetInfo"),
+        ("task", r"the task lab of an installed package is not a bln_search\.core\.task_plugin\.TaskPlugin"),
+    ],
+)
+def test_a_description_of_another_type_is_one_clear_error(declare, kind, message):
+    declare(**{kind: NO_INFO})
+    with pytest.raises(SpecError, match=message) as error:
+        study_of(**{kind: "lab"})
+    assert len(error.value.problems) == 1
+
+
+@pytest.mark.parametrize("kind", ["model", "data"])
+def test_a_description_that_cannot_be_loaded_is_one_clear_error(kind, monkeypatch):
+    point = EntryPoint("lab", "missing_package:INFO", KINDS[kind].info_group)
+    monkeypatch.setitem(KINDS[kind].plugins, "lab", point)
+    with pytest.raises(SpecError, match="lab of an installed package cannot be loaded: No module") as error:
+        study_of(**{kind: "lab"})
+    assert len(error.value.problems) == 1
