@@ -7,7 +7,6 @@ The text between `<!-- BLOCK -->` and `<!-- /BLOCK -->` of docs/PAGE.md, or of R
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -43,7 +42,7 @@ class Block:
 
     def render(self) -> str:
         """Return the text, from bench/results."""
-        return _environment().get_template(f"{self.page}/{self.name}.md").render().strip() + "\n"
+        return template_environment().get_template(f"{self.page}/{self.name}.md").render().strip() + "\n"
 
     def read(self) -> str:
         """Return the text on the page."""
@@ -57,19 +56,30 @@ class Block:
     def _split(self) -> tuple[str, str, str]:
         """Return the page up to the opening marker, the block, and the page from the closing marker on."""
         opening, closing = f"<!-- {self.name} -->\n", f"<!-- /{self.name} -->"
-        before, rest = self.file.read_text(encoding="utf-8").split(opening)
-        block, after = rest.split(closing)
+        text = self.file.read_text(encoding="utf-8")
+        if (text.count(opening), text.count(closing)) != (1, 1):
+            raise ValueError(f"{self.file} needs the lines <!-- {self.name} --> and <!-- /{self.name} --> once each")
+        before, _, rest = text.partition(opening)
+        block, _, after = rest.partition(closing)
         return before + opening, block, closing + after
 
 
-def blocks(page: str = "*") -> Iterator[Block]:
-    """Yield the blocks of a page, of all pages by default."""
-    for path in sorted(TEMPLATES.glob(f"{page}/*.md")):
-        yield Block(path.parent.name, path.stem)
+def blocks(page: str = "*") -> list[Block]:
+    """Return the blocks of a page, of all pages by default.
+
+    Raises:
+        ValueError: The page has none.
+    """
+    paths = sorted(TEMPLATES.glob(f"{page}/*.md"))
+    if not paths:
+        names = sorted({path.parent.name for path in TEMPLATES.glob("*/*.md")})
+        raise ValueError(f"no generated block is on the page {page}; the pages are {', '.join(names)}")
+    return [Block(path.parent.name, path.stem) for path in paths]
 
 
 @cache
-def _environment() -> Environment:
+def template_environment() -> Environment:
+    """Return the environment of the templates, with their filters and functions."""
     environment = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=False,

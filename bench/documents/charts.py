@@ -278,7 +278,10 @@ def main() -> None:
     """Draw charts."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("charts", nargs="*", default=list(CHARTS), metavar="NAME", help="all by default")
-    for name in parser.parse_args().charts:
+    names = parser.parse_args().charts
+    if unknown := set(names) - CHARTS.keys():
+        parser.error(f"no chart has the name {', '.join(sorted(unknown))}; the names are {', '.join(CHARTS)}")
+    for name in names:
         draw(name, CHARTS[name]())
 
 

@@ -12,7 +12,7 @@ from bench.documents.charts import CHARTS
 from bench.support.reporting import NotMeasuredError, load_result
 
 ROOT = Path(__file__).parents[3]
-BLOCKS = list(blocks())
+BLOCKS = blocks()
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.page}-{block.name}")
@@ -44,3 +44,10 @@ def test_a_missing_file_is_named_and_a_study_without_one_is_not_measured():
     assert not isinstance(raised.value, NotMeasuredError)
     with pytest.raises(NotMeasuredError):
         load_result("mbn_table1_vgg16")
+
+
+def test_an_unknown_page_or_block_is_named():
+    with pytest.raises(ValueError, match=r"page wrong; the pages are README, ap2"):
+        blocks("wrong")
+    with pytest.raises(ValueError, match=r"papers\.md needs the lines <!-- wrong -->"):
+        Block("papers", "wrong").read()

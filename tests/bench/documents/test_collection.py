@@ -8,9 +8,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bench.documents.blocks import template_environment
+from bench.documents.charts import error_chart, loss_chart
 from bench.documents.collect import collect_documents
 from bench.documents.collection.ap2 import collect_starts
 from bench.documents.collection.curves import values_by_epoch
+from bench.support import reporting
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
 from bln_search.core.states import StudyState
@@ -86,6 +89,20 @@ def test_files_of_a_study_have_its_rows_and_the_epochs_of_every_seed(finished):
         by_seed = files["curves"]["loss_and_accuracy_by_seed"][label]
         mean = sum(by_seed[f"test seed {seed}"][0] for seed in (0, 1)) / 2
         assert row["test_loss"] == pytest.approx(mean)
+
+
+@pytest.mark.parametrize("template", ["error_curves", "loss_curves"])
+def test_the_pages_can_show_what_is_collected(finished, template, monkeypatch, tmp_path):
+    monkeypatch.setattr(reporting, "RESULTS", tmp_path)
+    for name, document in collect_documents(*finished(CURVES)):
+        reporting.write_document(name, document)
+    page = template_environment().from_string(
+        f"{{% from '{template}.md' import sections %}}{{{{ sections(('curves',)) }}}}"
+    )
+    text = page.render()
+    assert "### `curves`" in text
+    assert text.count("| bn |") >= 2
+    assert all(trace.x for chart in (error_chart, loss_chart) for trace in chart("curves").data)
 
 
 @pytest.mark.slow
