@@ -11,6 +11,8 @@ import pytest
 import bln_search
 from bln_search.core import errors
 
+pytestmark = pytest.mark.promise
+
 
 def run(code):
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)

@@ -18,6 +18,8 @@ from bln_search.core import errors
 from bln_search.settings import Settings
 from tests.docs.pages import OPENAPI_PATHS, PAGES, verbs, written
 
+pytestmark = pytest.mark.promise
+
 
 def rows(text):
     """The cells of every row of every table."""

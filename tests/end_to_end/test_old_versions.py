@@ -22,7 +22,7 @@ from tests.end_to_end.service import OneByOne, Service, until
 from tests.end_to_end.small_study import STUDY, list_events, run_alone, wait_until_complete
 from tests.support.database_rows import read_all_rows
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("old versions")]
+pytestmark = [pytest.mark.slow, pytest.mark.promise, pytest.mark.xdist_group("old versions")]
 
 OLD = {"0004": "dc1689e9076d3b002334029ba4b79b6ca8371afe"}
 """By schema revision the last commit that wrote it."""

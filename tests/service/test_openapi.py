@@ -6,10 +6,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from service.export_openapi import openapi_document_as_json
 from service.openapi import get_openapi_document
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.promise
 
 
 def test_committed_description_is_current():

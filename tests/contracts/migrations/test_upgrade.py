@@ -20,6 +20,8 @@ from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.storage.migration import VERSION_TABLE, newest_known_schema_revision
 from tests.contracts.migrations.old_databases import STUDY, create_old_database, read_rows
 
+pytestmark = pytest.mark.promise
+
 
 @pytest.mark.parametrize("revision", ["0001", "0002"])
 def test_upgrade_keeps_every_row(url, revision):
