@@ -98,7 +98,10 @@ from bln_search.specs import parse_study
 study = parse_study(
     "{name: own, data: {name: digits}, model: {name: mlp}, arms: [{method: bln}], seeds: [0], task: {name: own_focal}}"
 )
-parse_study("{name: own, data: {name: own_data}, model: {name: own_net}, arms: [{method: bln}], seeds: [0]}")
+parse_study(
+    "{name: own, data: {name: own_data}, model: {name: own_net}, arms: [{method: bln}], seeds: [0], "
+    "training: {batch_size: 5}}"
+)
 print(study.loss_description.text, "torch" in sys.modules, sep=", ")
 import torch
 
