@@ -21,7 +21,6 @@ def _describe_recurrent_network(cell: str, *placements: NormPlacement) -> ModelI
             }
         ),
         takes_token_ids=True,
-        is_recurrent=True,
         norm_placements=("layers", "cells", *placements, "cells_and_layers"),
     )
 
@@ -39,14 +38,12 @@ BUILT_IN_MODELS: Mapping[str, ModelInfo] = {
         "bln_search.models.attentive_reader:AttentiveReader",
         options=frozenset({"widths", "embedding", "normalize", "gain"}),
         takes_token_ids=True,
-        is_recurrent=True,
         norm_placements=("cells", "cell_output"),
         data_sets=frozenset({"imdb_cloze"}),
     ),
     "draw": ModelInfo(
         "bln_search.models.draw:DRAW",
         options=frozenset({"widths", "glimpses", "latent", "attention", "normalize", "gain"}),
-        is_recurrent=True,
         norm_placements=("cell_output", "cells"),
         task=TaskName.DENSITY,
         data_sets=frozenset({"mnist_binarized"}),
@@ -56,7 +53,6 @@ BUILT_IN_MODELS: Mapping[str, ModelInfo] = {
         "bln_search.models.handwriting:Handwriting",
         options=frozenset({"widths", "windows", "mixtures", "gain"}),
         takes_several_inputs=True,
-        is_recurrent=True,
         norm_placements=("cells",),
         task=TaskName.DENSITY,
         data_sets=frozenset({"mnist_pen_tracks"}),
@@ -75,7 +71,6 @@ BUILT_IN_MODELS: Mapping[str, ModelInfo] = {
         options=frozenset({"widths", "embedding", "gain"}),
         takes_token_ids=True,
         takes_several_inputs=True,
-        is_recurrent=True,
         norm_placements=("cells",),
         task=TaskName.RETRIEVAL,
         data_sets=frozenset({"mnist_pair_captions"}),
@@ -91,7 +86,6 @@ BUILT_IN_MODELS: Mapping[str, ModelInfo] = {
         "bln_search.models.skip_thoughts:SkipThoughts",
         options=frozenset({"widths", "embedding", "gain"}),
         takes_token_ids=True,
-        is_recurrent=True,
         norm_placements=("cells",),
         data_sets=frozenset({"imdb_sentences"}),
     ),

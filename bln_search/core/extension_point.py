@@ -59,10 +59,7 @@ class ExtensionPoint(Generic[Info]):
 
     def find_info(self, name: str) -> Info | None:
         """The description of a thing; None where it is not known."""
-        try:
-            return self.load_info(name)
-        except self.error:
-            return None
+        return None if self.find_problem(name) else self.load_info(name)
 
     def find_problem(self, name: str) -> str | None:
         """Why there is no thing with this name; None if there is."""

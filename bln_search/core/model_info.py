@@ -22,9 +22,8 @@ class ModelInfo:
         options: Its options, keys of `model` in a study.
         takes_token_ids: Whether inputs may be token ids.
         takes_several_inputs: Whether an example has several inputs with names.
-        is_recurrent: Whether it has recurrent layers.
-        norm_placements: Values of the option `normalize`, the default first; without `layers`, normalization layers are
-            inside recurrent cells only. Empty for a model without recurrent cells.
+        norm_placements: Values of `normalize` of a recurrent model, the default first; without `layers`, normalization
+            layers are inside cells only. Empty for a model without recurrent layers.
         norms_follow_nonlinearity: Whether normalization layers do not directly follow weights; with an option
             `placement`, unless it is `before`.
         is_stackable: Whether several of its networks can be trained as one program.
@@ -37,12 +36,16 @@ class ModelInfo:
     options: frozenset[str] = frozenset()
     takes_token_ids: bool = False
     takes_several_inputs: bool = False
-    is_recurrent: bool = False
     norm_placements: tuple[NormPlacement, ...] = ()
     norms_follow_nonlinearity: bool = False
     is_stackable: bool = False
     task: str = ""
     data_sets: frozenset[str] = frozenset()
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether it has recurrent layers."""
+        return bool(self.norm_placements)
 
     @property
     def default_norm_placement(self) -> NormPlacement:
@@ -52,4 +55,4 @@ class ModelInfo:
     @property
     def has_norms_in_cells_only(self) -> bool:
         """Whether all normalization layers are inside recurrent cells."""
-        return bool(self.norm_placements) and "layers" not in self.norm_placements
+        return self.is_recurrent and "layers" not in self.norm_placements

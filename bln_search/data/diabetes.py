@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from bln_search.core.tasks import TaskName
 from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 
@@ -32,7 +31,6 @@ def load_diabetes_data_set() -> DataSet:
         measurements[test],
         progression[test],
         scale=1.0,
-        task=TaskName.REGRESSION,
     )
 
 

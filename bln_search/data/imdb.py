@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,10 +47,12 @@ class ReviewSource:
     Attributes:
         files: of the reviews.
         length: number of token ids of an input, the last ones of a text.
+        decode_others: makes another data set of reviews and a length; None for the reviews and their classes.
     """
 
     files: ReviewFiles
     length: int = LENGTH
+    decode_others: Callable[[Reviews, int], DataSet] | None = None
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -70,6 +72,8 @@ class ReviewSource:
     def decode(self) -> DataSet:
         """Return the data set; inputs (n, length), token ids below the size of the vocabulary."""
         reviews = self.files.read_reviews()
+        if self.decode_others is not None:
+            return self.decode_others(reviews, self.length)
         _check_classes(reviews, self.paths)
         return _decode_reviews(reviews, self.length)
 

@@ -7,13 +7,13 @@ The reviews and token ids are those of `imdb`. It is not a published data set; t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.core.tasks import NO_CLASS
 from bln_search.data import imdb
 from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
@@ -25,22 +25,13 @@ CLASSES = ("lower", "capitalized", "upper")
 REMARKS = ("the case of the words of IMDB reviews, not a published data set: its figures compare with no publication",)
 
 
-@dataclass(frozen=True)
-class CasedReviewSource(ReviewSource):
-    """The files of the reviews, for the case of their words."""
-
-    def decode(self) -> DataSet:
-        """Return the data set; inputs and labels (n, length)."""
-        return decode_reviews(self.files.read_reviews(), self.length)
-
-
-def get_cased_review_source(folders: Sequence[Path], length: int = LENGTH) -> CasedReviewSource:
+def get_cased_review_source(folders: Sequence[Path], length: int = LENGTH) -> ReviewSource:
     """Return the reviews in the first of `folders` that holds them.
 
     Raises:
         DataUnavailableOnMachineError: no folder holds the reviews.
     """
-    return CasedReviewSource(get_review_source(folders).files, length)
+    return replace(get_review_source(folders), length=length, decode_others=decode_reviews)
 
 
 def decode_reviews(reviews: Reviews, length: int) -> DataSet:
@@ -56,14 +47,7 @@ def decode_reviews(reviews: Reviews, length: int) -> DataSet:
             [encode_last_words_left_padded(text, vocabulary, length) for text in lower]
         )
         arrays[f"{split}_labels"] = np.stack([last_case_labels(text, length) for text in texts])
-    return DataSet(
-        name="imdb_case",
-        classes=CLASSES,
-        vocabulary=WORDS + FIRST_WORD,
-        remarks=REMARKS,
-        task=TaskName.TOKEN_CLASSIFICATION,
-        **arrays,  # type: ignore[arg-type]
-    )
+    return DataSet.from_arrays("imdb_case", CLASSES, arrays, vocabulary=WORDS + FIRST_WORD, remarks=REMARKS)
 
 
 def last_case_labels(text: Sequence[str], length: int) -> NDArray[np.int64]:

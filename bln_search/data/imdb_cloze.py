@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -63,25 +63,16 @@ class Cloze(NamedTuple):
     answer: str
 
 
-@dataclass(frozen=True)
-class ClozeSource(ReviewSource):
-    """The files of the reviews, for cloze questions."""
-
-    def decode(self) -> DataSet:
-        """Return the data set; inputs (n, QUESTION_LENGTH + DOCUMENT_LENGTH)."""
-        return decode_reviews(self.files.read_reviews())
-
-
-def get_cloze_source(folders: Sequence[Path]) -> ClozeSource:
+def get_cloze_source(folders: Sequence[Path]) -> ReviewSource:
     """Return the reviews in the first of `folders` that holds them.
 
     Raises:
         DataUnavailableOnMachineError: no folder holds the reviews.
     """
-    return ClozeSource(get_review_source(folders).files)
+    return replace(get_review_source(folders), decode_others=decode_reviews)
 
 
-def decode_reviews(reviews: Reviews) -> DataSet:
+def decode_reviews(reviews: Reviews, _length: int = 0) -> DataSet:
     """Return one question of each review that has one, in a fixed random order."""
     sentences = {split: [split_sentences_into_words(text) for text, _ in reviews[split]] for split in SPLITS}
     train_words = [[word for sentence in review for word in sentence] for review in sentences["train"]]
@@ -94,7 +85,7 @@ def decode_reviews(reviews: Reviews) -> DataSet:
             [encode_question_and_document(questions[index], vocabulary) for index in order]
         )
         arrays[f"{split}_labels"] = np.array([_CLASS_OF_ANSWER[questions[index].answer] for index in order], np.int64)
-    return DataSet(name="imdb_cloze", classes=ANSWERS, vocabulary=BLANK + 1, remarks=REMARKS, **arrays)  # type: ignore[arg-type]
+    return DataSet.from_arrays("imdb_cloze", ANSWERS, arrays, vocabulary=BLANK + 1, remarks=REMARKS)
 
 
 def split_sentences_into_words(text: str) -> list[list[str]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.core.tasks import NO_CLASS
 from bln_search.data import imdb
 from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
@@ -32,22 +32,13 @@ CLASSES = tuple(str(token_id) for token_id in range(OUTPUTS))
 REMARKS = ("next words of IMDB reviews, not a published data set: its figures compare with no publication",)
 
 
-@dataclass(frozen=True)
-class NextWordSource(ReviewSource):
-    """The files of the reviews, for a language model."""
-
-    def decode(self) -> DataSet:
-        """Return the data set; inputs and labels (n, length)."""
-        return decode_reviews(self.files.read_reviews(), self.length)
-
-
-def get_next_word_source(folders: Sequence[Path], length: int = LENGTH) -> NextWordSource:
+def get_next_word_source(folders: Sequence[Path], length: int = LENGTH) -> ReviewSource:
     """Return the reviews in the first of `folders` that holds them.
 
     Raises:
         DataUnavailableOnMachineError: no folder holds the reviews.
     """
-    return NextWordSource(get_review_source(folders).files, length)
+    return replace(get_review_source(folders), length=length, decode_others=decode_reviews)
 
 
 def decode_reviews(reviews: Reviews, length: int) -> DataSet:
@@ -62,14 +53,7 @@ def decode_reviews(reviews: Reviews, length: int) -> DataSet:
         )
         arrays[f"{split}_inputs"] = token_ids[:, :-1]
         arrays[f"{split}_labels"] = next_tokens(token_ids)
-    return DataSet(
-        name="imdb_next_word",
-        classes=CLASSES,
-        vocabulary=OUTPUTS,
-        remarks=REMARKS,
-        task=TaskName.LANGUAGE_MODEL,
-        **arrays,  # type: ignore[arg-type]
-    )
+    return DataSet.from_arrays("imdb_next_word", CLASSES, arrays, vocabulary=OUTPUTS, remarks=REMARKS)
 
 
 def next_tokens(token_ids: NDArray[np.uint16]) -> NDArray[np.int64]:

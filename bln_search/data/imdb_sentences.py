@@ -6,13 +6,13 @@ A stand-in for the sentences of the BookCorpus (Kiros et al. 2015).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.tasks import NO_CLASS, TaskName
+from bln_search.core.tasks import NO_CLASS
 from bln_search.data import imdb
 from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
@@ -29,25 +29,16 @@ REMARKS = ("consecutive sentences of IMDB reviews, not a published data set: its
 _SHORTEST_SENTENCE = 3
 
 
-@dataclass(frozen=True)
-class SentenceTripleSource(ReviewSource):
-    """The files of the reviews, for consecutive sentences."""
-
-    def decode(self) -> DataSet:
-        """Return the data set; inputs (n, 3·SENTENCE_LENGTH), labels (n, 2·SENTENCE_LENGTH)."""
-        return decode_reviews(self.files.read_reviews())
-
-
-def get_sentence_source(folders: Sequence[Path]) -> SentenceTripleSource:
+def get_sentence_source(folders: Sequence[Path]) -> ReviewSource:
     """Return the reviews in the first of `folders` that holds them.
 
     Raises:
         DataUnavailableOnMachineError: no folder holds the reviews.
     """
-    return SentenceTripleSource(get_review_source(folders).files)
+    return replace(get_review_source(folders), decode_others=decode_reviews)
 
 
-def decode_reviews(reviews: Reviews) -> DataSet:
+def decode_reviews(reviews: Reviews, _length: int = 0) -> DataSet:
     """Return three sentences of each review that has as many, in a fixed random order.
 
     An input is the middle sentence, the one before it and the one after it. Labels are the words of the latter two.
@@ -62,14 +53,7 @@ def decode_reviews(reviews: Reviews) -> DataSet:
         examples = [encode_sentence_triple(found[index], vocabulary) for index in order]
         arrays[f"{split}_inputs"] = np.stack([inputs for inputs, _ in examples])
         arrays[f"{split}_labels"] = np.stack([labels for _, labels in examples])
-    return DataSet(
-        name="imdb_sentences",
-        classes=CLASSES,
-        vocabulary=OUTPUTS,
-        remarks=REMARKS,
-        task=TaskName.LANGUAGE_MODEL,
-        **arrays,  # type: ignore[arg-type]
-    )
+    return DataSet.from_arrays("imdb_sentences", CLASSES, arrays, vocabulary=OUTPUTS, remarks=REMARKS)
 
 
 def find_middle_sentence_triple(sentences: Sequence[Sequence[str]]) -> Sequence[Sequence[str]] | None:

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
 from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
@@ -34,7 +33,6 @@ def decode_binarized_mnist(read: Callable[[PublishedFile], bytes]) -> DataSet:
         test_labels=np.zeros((len(digits.test_inputs), 0), np.int64),
         scale=1.0,
         remarks=REMARKS,
-        task=TaskName.DENSITY,
     )
 
 

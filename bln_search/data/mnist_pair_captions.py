@@ -13,7 +13,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
 from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
@@ -63,7 +62,6 @@ def decode_mnist_pair_captions(read: Callable[[PublishedFile], bytes]) -> DataSe
         test_labels,
         vocabulary=len(VOCABULARY) + 1,
         remarks=REMARKS,
-        task=TaskName.RETRIEVAL,
     )
 
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.tasks import TaskName
 from bln_search.data import mnist_pairs
 from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
@@ -27,7 +26,6 @@ def decode_mnist_pair_digits(read: Callable[[PublishedFile], bytes]) -> DataSet:
         classes=LABELS,
         train_labels=encode_multi_hot_digit_labels(pairs.train_class_indices),
         test_labels=encode_multi_hot_digit_labels(pairs.test_class_indices),
-        task=TaskName.MULTI_LABEL,
     )
 
 

@@ -19,7 +19,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.core.tasks import TaskName
 from bln_search.data import mnist
 from bln_search.data.catalog_entry import DataFormat
 from bln_search.data.dataset import DataSet
@@ -75,7 +74,6 @@ def decode_mnist_pen_tracks(read: Callable[[PublishedFile], bytes]) -> DataSet:
         np.zeros((len(test), 0), np.int64),
         scale=1.0,
         remarks=REMARKS,
-        task=TaskName.DENSITY,
     )
 
 

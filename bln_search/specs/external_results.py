@@ -116,7 +116,6 @@ class ExternalResults(SpecSection):
     """
 
     added_later = frozenset({"ranking_condition", "conditions", "score"})
-    takes_booleans = frozenset({"per_slot"})
 
     format: Annotated[int, Field(ge=1, le=1)] = 1
     name: str = Field(pattern=NAME_PATTERN)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
 
@@ -55,7 +55,7 @@ class SpecSection(BaseModel):
         for name, value in values.items() if isinstance(values, dict) else ():
             members = value if isinstance(value, list) else [value]
             field = cls.model_fields.get(name)
-            is_boolean = name in cls.takes_booleans or (field is not None and field.annotation is bool)
+            is_boolean = name in cls.takes_booleans or (field is not None and _is_boolean(field.annotation))
             if field is not None and not is_boolean and any(isinstance(member, bool) for member in members):
                 raise ValueError(f"{name} does not take yes or no")
         return values
@@ -82,6 +82,11 @@ class SpecSection(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
     )
+
+
+def _is_boolean(annotation: object) -> bool:
+    """Is this bool, or a union with it?"""
+    return bool in (annotation, *get_args(annotation))
 
 
 def drop_defaults_of_later_keys(section: SpecSection, values: dict[str, Any]) -> dict[str, Any]:

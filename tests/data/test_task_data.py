@@ -105,7 +105,7 @@ def test_case_of_words_and_token_ids_of_imdb(tmp_path):
     plain, cased = get_review_source([tmp_path]).decode(), imdb_case.get_cased_review_source([tmp_path]).decode()
     np.testing.assert_array_equal(cased.train_inputs, plain.train_inputs)
     np.testing.assert_array_equal(cased.test_inputs, plain.test_inputs)
-    cased.check()
+    replace(cased, task=TaskName.TOKEN_CLASSIFICATION).check()
     is_special = np.isin(cased.train_inputs, [PADDING, START])
     np.testing.assert_array_equal(cased.train_labels == NO_CLASS, is_special)
     cases = [row[row != NO_CLASS].tolist() for row in cased.train_labels]
@@ -116,7 +116,7 @@ def test_next_words_are_the_words_that_follow(tmp_path):
     reviews = make_reviews()
     write_lines(tmp_path, reviews)
     data = imdb_next_word.get_next_word_source([tmp_path], length=5).decode()
-    data.check()
+    replace(data, task=TaskName.LANGUAGE_MODEL).check()
     inputs, labels = data.train_inputs, data.train_labels
     is_word = inputs[:, 1:] >= UNKNOWN
     np.testing.assert_array_equal(labels[:, :-1], np.where(is_word, inputs[:, 1:].astype(np.int64), NO_CLASS))

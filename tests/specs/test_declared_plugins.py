@@ -45,8 +45,8 @@ def study_of(**sections):
     [
         ({}, {"model": {"name": "lab", "widths": [4]}}, "the model lab has no option 'widths'"),
         ({}, {"data": "imdb"}, "the model lab takes measurements, imdb consists of token ids"),
-        ({"is_recurrent": True}, {"training": {"compile": True}}, "compile: lab has loops over time steps"),
-        ({"is_recurrent": True}, {"training": {"precision": "bf16"}}, "would round the states of lab"),
+        ({"norm_placements": ("layers",)}, {"training": {"compile": True}}, "compile: lab has loops over time steps"),
+        ({"norm_placements": ("layers",)}, {"training": {"precision": "bf16"}}, "would round the states of lab"),
         (
             {"options": frozenset({"normalize"}), "norm_placements": ("cells",)},
             {"model": {"name": "lab", "normalize": "layers"}},

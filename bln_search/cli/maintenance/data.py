@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,7 @@ from bln_search.settings import load_settings
 
 if TYPE_CHECKING:
     from bln_search.data import DataSet
-    from bln_search.data.catalog import CatalogEntry, DataSource
+    from bln_search.data.catalog import CatalogEntry
 
 app = typer.Typer(help="Data sets: list them, verify their files, download them.", no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set in `data list`.")]
@@ -87,11 +88,10 @@ def check_data_set_and_print(entry: CatalogEntry, folder: Path) -> None:
     folders = entry.list_search_folders(folder)
     if entry.find is not None:
         source = entry.find(folders)
-        if entry.is_lazy:
-            for line in source.verify():
-                print_line(line)
-            return
-        _verify_source_and_print(source)
+        for line in source.verify():
+            print_line(line)
+        if not entry.is_lazy:
+            _check_data_set_and_print(replace(source.decode(), task=entry.task))
         return
     for file in entry.files:
         read_verified_file(file, folders, entry.archive)
@@ -102,10 +102,7 @@ def check_data_set_and_print(entry: CatalogEntry, folder: Path) -> None:
         print_line(f"{entry.name}: part of an installed package, no file to verify")
 
 
-def _verify_source_and_print(source: DataSource) -> None:
-    for line in source.verify():
-        print_line(line)
-    data_set = source.decode()
+def _check_data_set_and_print(data_set: DataSet) -> None:
     data_set.check()
     for line in (*_class_count_lines(data_set), *data_set.remarks):
         print_line(f"{data_set.name}: {line}")

@@ -10,8 +10,3 @@ with load_modules_without_garbage_collection():
     import torch._dynamo  # noqa: F401 - the optimizers of torch load its compiler
 
     import bln_search.execution.trial  # noqa: F401
-    from bln_search.core.built_in_models import BUILT_IN_MODELS
-    from bln_search.models.factory import get_model_factory
-
-    for name in BUILT_IN_MODELS:
-        get_model_factory(name)

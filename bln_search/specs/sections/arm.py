@@ -86,22 +86,10 @@ class ArmSpec(SpecSection):
             same method without `fine_tune` has the rows before.
     """
 
-    takes_booleans = frozenset({"between_variance"})
     added_later = frozenset(
         {
-            "axes",
-            "affine",
-            "unbiased",
-            "memory",
-            "memory_decay",
-            "memory_sources",
-            "between_variance",
-            "from_weights",
-            "lambda_",
-            "r_max",
-            "d_max",
-            "double_forward",
-            "fine_tune",
+            *("axes", "affine", "unbiased", "memory", "memory_decay", "memory_sources", "between_variance"),
+            *("from_weights", "lambda_", "r_max", "d_max", "double_forward", "fine_tune"),
         }
     )
 

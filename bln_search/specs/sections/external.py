@@ -99,8 +99,6 @@ class ExternalLossDescription(SpecSection):
         has_accuracy: Whether it says of each example if the prediction is correct.
     """
 
-    takes_booleans = frozenset({"has_accuracy"})
-
     name: Text
     unit: Annotated[str, StringConstraints(max_length=32)] = ""
     has_accuracy: bool

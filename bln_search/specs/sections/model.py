@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.method import Method
-from bln_search.core.model_info import ModelInfo
+from bln_search.core.model_info import ModelInfo, NormPlacement
 from bln_search.core.registry import MODELS
 from bln_search.specs.spec_section import SpecSection, require_unique
 
@@ -48,27 +48,11 @@ class ModelSpec(SpecSection):
 
     added_later = frozenset(
         {
-            "activation",
-            "placement",
-            "output_norm",
-            "embedding",
-            "dense",
-            "dense_weights",
-            "dropout",
-            "recurrent_dropout",
-            "normalize",
-            "gain",
-            "longer_sequences",
-            "mask_padding",
-            "dense_norms",
-            "glimpses",
-            "latent",
-            "attention",
-            "windows",
-            "mixtures",
+            *("activation", "placement", "output_norm", "embedding", "dense", "dense_weights", "dropout"),
+            *("recurrent_dropout", "normalize", "gain", "longer_sequences", "mask_padding", "dense_norms"),
+            *("glimpses", "latent", "attention", "windows", "mixtures"),
         }
     )
-    takes_booleans = frozenset({"attention", "dense_norms", "mask_padding"})
 
     name: str = Field(min_length=1, max_length=64)
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
@@ -80,7 +64,7 @@ class ModelSpec(SpecSection):
     dense_weights: Literal["glorot", "orthogonal"] | None = None
     dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
     recurrent_dropout: Annotated[float, Field(ge=0, lt=1)] | None = None
-    normalize: Literal["layers", "cells", "cell_output", "cells_and_layers"] | None = None
+    normalize: NormPlacement | None = None
     gain: Annotated[float, Field(gt=0, le=1_000)] | None = None
     longer_sequences: Literal["refuse", "last_time_step"] | None = None
     mask_padding: bool | None = None
@@ -123,11 +107,7 @@ class ModelSpec(SpecSection):
     @property
     def normalizes_inside_recurrent_cells(self) -> bool:
         """Whether there is normalization inside recurrent cells, at every time step."""
-        return self.info.has_norms_in_cells_only or self.normalize in (
-            "cells",
-            "cell_output",
-            "cells_and_layers",
-        )
+        return self.info.has_norms_in_cells_only or self.normalize not in (None, "layers")
 
     @property
     def normalizes_products_in_cells(self) -> bool:
