@@ -51,12 +51,20 @@ def parse_corruption(text: str, severity: int | None = None) -> Corruption:
     """
     if not isinstance(text, str):
         raise DataError(f"a corruption is a name, as in 'contrast' or 'contrast-3', not {text!r}")
-    match = _NAME_WITH_SEVERITY.fullmatch(text)
-    if match is None or CORRUPTIONS.find_problem(text) is None:
+    name, own_severity = split_name_and_severity(text)
+    if own_severity is None:
         return Corruption(text, DEFAULT_SEVERITY if severity is None else severity)
     if severity is not None:
-        raise DataError(f"{text!r} has a severity: write {match[1]!r} with severity={severity}, or leave severity out")
-    return Corruption(match[1], int(match[2]))
+        raise DataError(f"{text!r} has a severity: write {name!r} with severity={severity}, or leave severity out")
+    return Corruption(name, own_severity)
+
+
+def split_name_and_severity(text: str) -> tuple[str, int | None]:
+    """The corruption of a text and its severity, if it ends with one that is not a part of the name."""
+    match = _NAME_WITH_SEVERITY.fullmatch(text)
+    if match is None or CORRUPTIONS.find_problem(text) is None:
+        return text, None
+    return match[1], int(match[2])
 
 
 def _find_severity_problem(severity: object) -> str | None:

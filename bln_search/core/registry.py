@@ -47,9 +47,6 @@ CORRUPTIONS = ExtensionPoint[str](
 NORM_LAYER_REPLACERS = ExtensionPoint[Any]("replacement", ModelError, {}, "bln_search.norm_layers")
 """Functions of packages that replace normalization layers, by the path of the layer's class."""
 
-OPTIONS_OF_TASKS = frozenset({"per_token"})
-"""Options of models that the task of a study sets, not its specification."""
-
 
 def list_text_models() -> list[str]:
     """The names of the models that take token ids as their only input."""

@@ -70,8 +70,8 @@ def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
     if entry.find is not None:
         with _errors_of_source_as_data_errors(name):
             source = entry.find(entry.list_search_folders(data))
-            version = "" if entry.is_lazy else _make_version_with_code(name, entry, source)
-        if entry.is_lazy:
+            version = "" if entry.prepare else _make_version_with_code(name, entry, source)
+        if entry.prepare is not None:
             return source.decode()
         return _load_cached_or_decode(entry, version, cache, source.decode)
     if entry.load is not None:

@@ -59,13 +59,6 @@ class DataFormat:
     vocabulary: int | None = None
     tokens: int | None = None
 
-    @property
-    def num_predicted_tokens(self) -> int:
-        """Number of predicted tokens."""
-        if self.tokens is not None:
-            return self.tokens
-        return self.shape[0] if isinstance(self.shape, tuple) else 0
-
 
 @dataclass(frozen=True)
 class CatalogEntry:
@@ -106,11 +99,6 @@ class CatalogEntry:
     load: Callable[[], DataSet] | None = None
     prepare: Callable[..., Any] | None = None
     format: DataFormat | None = None
-
-    @property
-    def is_lazy(self) -> bool:
-        """Whether its examples are decoded one mini-batch at a time."""
-        return self.prepare is not None
 
     @property
     def folder_name(self) -> str:

@@ -23,15 +23,8 @@ def load_diabetes_data_set() -> DataSet:
     patients = load_diabetes(scaled=False)
     measurements, progression = patients.data.astype(np.float64), patients.target.astype(np.float64)[:, None]
     train, test = train_test_split(np.arange(len(progression)), test_size=0.2, random_state=0)
-    return DataSet(
-        "diabetes",
-        NUMBERS,
-        measurements[train],
-        progression[train],
-        measurements[test],
-        progression[test],
-        scale=1.0,
-    )
+    splits = measurements[train], progression[train], measurements[test], progression[test]
+    return DataSet("diabetes", NUMBERS, *splits, scale=1.0)
 
 
 ENTRY = CatalogEntry(

@@ -114,20 +114,12 @@ def _check_classes(reviews: Reviews, paths: Sequence[Path]) -> None:
 def _decode_reviews(reviews: Reviews, length: int) -> DataSet:
     texts = {split: [split_lower_case_words(text) for text, _ in reviews[split]] for split in SPLITS}
     vocabulary = build_vocabulary(texts["train"], WORDS)
-    (train_inputs, train_labels), (test_inputs, test_labels) = (
+    train, test = (
         _shuffled_token_ids_and_labels(texts[split], [label for _, label in reviews[split]], vocabulary, length, seed)
         for seed, split in enumerate(SPLITS)
     )
-    return DataSet(
-        name="imdb",
-        classes=CLASSES,
-        train_inputs=train_inputs,
-        train_labels=train_labels,
-        test_inputs=test_inputs,
-        test_labels=test_labels,
-        vocabulary=WORDS + FIRST_WORD,
-        remarks=tuple(_iter_review_remarks(reviews)),
-    )
+    remarks = tuple(_iter_review_remarks(reviews))
+    return DataSet("imdb", CLASSES, *train, *test, vocabulary=WORDS + FIRST_WORD, remarks=remarks)
 
 
 def _shuffled_token_ids_and_labels(

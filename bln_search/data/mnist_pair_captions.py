@@ -48,21 +48,11 @@ REMARKS = ("captions made from templates for pairs of MNIST digits: figures comp
 def decode_mnist_pair_captions(read: Callable[[PublishedFile], bytes]) -> DataSet:
     """Return the data set; `image` (1, 28, 56) and `caption` (14,) of each example, and the meaning of its caption."""
     digits = mnist.decode_mnist(read)
-    train, train_class_indices = make_digit_pairs(digits.train_inputs, digits.train_class_indices, TRAIN_PER_CLASS)
-    test, test_class_indices = make_digit_pairs(digits.test_inputs, digits.test_class_indices, TEST_PER_CLASS)
     thresholds = compute_width_and_slant_thresholds(digits.train_inputs, digits.train_class_indices)
-    train_inputs, train_labels = make_captioned_inputs_and_labels(train, train_class_indices, thresholds)
-    test_inputs, test_labels = make_captioned_inputs_and_labels(test, test_class_indices, thresholds)
-    return DataSet(
-        "mnist_pair_captions",
-        (),
-        train_inputs,
-        train_labels,
-        test_inputs,
-        test_labels,
-        vocabulary=len(VOCABULARY) + 1,
-        remarks=REMARKS,
-    )
+    train_pairs = make_digit_pairs(digits.train_inputs, digits.train_class_indices, TRAIN_PER_CLASS)
+    test_pairs = make_digit_pairs(digits.test_inputs, digits.test_class_indices, TEST_PER_CLASS)
+    train, test = (make_captioned_inputs_and_labels(*pairs, thresholds) for pairs in (train_pairs, test_pairs))
+    return DataSet("mnist_pair_captions", (), *train, *test, vocabulary=len(VOCABULARY) + 1, remarks=REMARKS)
 
 
 def compute_width_and_slant_thresholds(images: NDArray[np.generic], labels: NDArray[np.int64]) -> NDArray[np.float64]:

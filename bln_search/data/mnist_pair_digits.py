@@ -14,7 +14,6 @@ from bln_search.data.dataset import DataSet
 from bln_search.data.files import PublishedFile
 
 LABELS = tuple(str(digit) for digit in range(10))
-REMARKS = mnist_pairs.REMARKS
 
 
 def decode_mnist_pair_digits(read: Callable[[PublishedFile], bytes]) -> DataSet:
@@ -44,6 +43,5 @@ ENTRY = replace(
     about="the images of mnist_pairs, with the digits that they show as labels",
     classes=LABELS,
     decode=decode_mnist_pair_digits,
-    remarks=REMARKS,
     format=DataFormat((1, 28, 56), len(LABELS)),
 )

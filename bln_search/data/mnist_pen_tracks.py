@@ -59,22 +59,10 @@ def decode_mnist_pen_tracks(read: Callable[[PublishedFile], bytes]) -> DataSet:
     (DIGITS_PER_ROW,), the digits.
     """
     digits = mnist.decode_mnist(read)
-    train, test = (
-        make_tracks_of_digit_rows(images[:, 0], labels, seed)
-        for seed, (images, labels) in enumerate(
-            [(digits.train_inputs, digits.train_class_indices), (digits.test_inputs, digits.test_class_indices)]
-        )
-    )
-    return DataSet(
-        "mnist_pen_tracks",
-        (),
-        train,
-        np.zeros((len(train), 0), np.int64),
-        test,
-        np.zeros((len(test), 0), np.int64),
-        scale=1.0,
-        remarks=REMARKS,
-    )
+    train = make_tracks_of_digit_rows(digits.train_inputs[:, 0], digits.train_class_indices, seed=0)
+    test = make_tracks_of_digit_rows(digits.test_inputs[:, 0], digits.test_class_indices, seed=1)
+    no_labels = [np.zeros((len(tracks), 0), np.int64) for tracks in (train, test)]
+    return DataSet("mnist_pen_tracks", (), train, no_labels[0], test, no_labels[1], scale=1.0, remarks=REMARKS)
 
 
 def make_tracks_of_digit_rows(images: NDArray[Any], labels: NDArray[np.int64], seed: int) -> NDArray[np.void]:

@@ -74,6 +74,7 @@ def _random_targets(known: DataFormat, task: str, examples: int, generator: torc
         return torch.zeros(examples, 0, dtype=torch.int64)
     if task is TaskName.RETRIEVAL:
         return torch.arange(examples)
-    has_tokens = find_task_description(task).has_prediction_per_token
-    shape = (examples, known.num_predicted_tokens) if has_tokens else (examples,)
+    shape: tuple[int, ...] = (examples,)
+    if find_task_description(task).has_prediction_per_token and isinstance(known.shape, tuple):
+        shape = (examples, known.shape[0] if known.tokens is None else known.tokens)
     return torch.randint(0, known.outputs, shape, generator=generator)

@@ -18,7 +18,7 @@ from bln_search.core.source_digests import (
 )
 from bln_search.core.task_plugin import TASKS, load_task_plugin
 from bln_search.data.catalog import CATALOG, list_data_set_modules
-from bln_search.data.corruptions.catalog import get_corruption_function
+from bln_search.data.corruptions.function import get_corruption_function
 from bln_search.execution.messages import TrialTask
 from bln_search.models.factory import get_model_factory
 from bln_search.specs.study import StudySpec

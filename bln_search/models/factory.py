@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.registry import MODELS, OPTIONS_OF_TASKS, find_model_problem, list_text_models
+from bln_search.core.registry import MODELS, find_model_problem, list_text_models
 from bln_search.data.input_shape import InputShape, make_zero_inputs
 from bln_search.models.analytic import bind_analytic_layers
 from bln_search.models.initialization import initialize_weights
@@ -121,7 +121,7 @@ def check_model_name_and_options(name: str, options: Mapping[str, Any]) -> None:
     Raises:
         ModelError: there is no model of this name, or it does not have one of the options.
     """
-    problem = find_model_problem(name, set(options) - OPTIONS_OF_TASKS)
+    problem = find_model_problem(name, set(options) - {"per_token"})  # an option that the task sets
     if problem is not None:
         raise ModelError(problem)
     parameters = signature(get_model_factory(name)).parameters

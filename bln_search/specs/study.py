@@ -253,6 +253,10 @@ class StudySpec(SpecSection):
     @model_validator(mode="after")
     def _check_text_data_options(self) -> StudySpec:
         info = self.data.info
+        if info is not None and info.text_length is None and self.model.mask_padding:
+            raise ValueError(
+                f"model: mask_padding skips the padding of texts, {self.data.name} does not consist of texts: remove it"
+            )
         if info is None or info.text_length is None:
             return self
         if self.training.augmentation is not None:
@@ -262,15 +266,6 @@ class StudySpec(SpecSection):
         if self.data.standardization is Standardization.CHANNEL:
             raise ValueError(
                 f"data: {self.data.name} consists of token ids, which are not standardized: remove standardization"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_mask_padding_has_texts(self) -> StudySpec:
-        info = self.data.info
-        if self.model.mask_padding and info is not None and info.text_length is None:
-            raise ValueError(
-                f"model: mask_padding skips the padding of texts, {self.data.name} does not consist of texts: remove it"
             )
         return self
 

@@ -19,7 +19,7 @@ from bln_search.models.factory import build_model, get_model_factory
 def test_names_match_the_built_in_models_and_data_sets():
     assert set(registry.DATA_SETS.built_in) == set(CATALOG)
     variants = {"blocks", "depth", "cell"}  # ResNets by the first two, recurrent networks by the last
-    common = {"input_shape", "classes", "norm", "vocabulary", *variants, *registry.OPTIONS_OF_TASKS}
+    common = {"input_shape", "classes", "norm", "vocabulary", *variants, "per_token"}
     for name, info in BUILT_IN_MODELS.items():
         assert set(signature(get_model_factory(name)).parameters) - common == info.options, name
 

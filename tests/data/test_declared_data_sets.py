@@ -65,6 +65,6 @@ def test_random_inputs_have_the_declared_format(declare):
 
 def test_a_lazy_data_set_prepares_itself(declare):
     declare("LAZY_INFO")
-    assert get_catalog_entry("lab").is_lazy
+    assert get_catalog_entry("lab").prepare is prepare
     data = load_and_prepare_data(DataSpec(name="lab"), Path("folder"), Path("cache"), "cpu")
     assert data.remarks == ("folder/lab", "lab")

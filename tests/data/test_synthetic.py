@@ -19,7 +19,7 @@ from bln_search.specs.sections.data import DataSpec
 @pytest.mark.parametrize("name", BUILT_IN_DATA_SETS)
 def test_the_description_of_a_data_set_agrees_with_its_catalogue_entry(name):
     info, entry = BUILT_IN_DATA_SETS[name], CATALOG[name]
-    assert (info.task, info.is_lazy, entry.name) == (entry.task, entry.is_lazy, name)
+    assert (info.task, info.is_lazy, entry.name) == (entry.task, entry.prepare is not None, name)
     assert info.has_several_inputs == (not isinstance(entry.format.shape, tuple))
     assert entry.format.outputs == (len(entry.classes) or entry.format.outputs)
     assert info.examples is not None

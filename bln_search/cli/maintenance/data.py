@@ -90,7 +90,7 @@ def check_data_set_and_print(entry: CatalogEntry, folder: Path) -> None:
         source = entry.find(folders)
         for line in source.verify():
             print_line(line)
-        if not entry.is_lazy:
+        if entry.prepare is None:
             _check_data_set_and_print(replace(source.decode(), task=entry.task))
         return
     for file in entry.files:

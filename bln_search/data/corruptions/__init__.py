@@ -8,8 +8,7 @@ Source: Hendrycks & Dietterich 2019, Benchmarking Neural Network Robustness to C
 constants for images of 32×32 pixels: `make_cifar_c.py` of the authors' repository.
 """
 
-from bln_search.data.corruptions.catalog import get_corruption_function
 from bln_search.data.corruptions.corrupted_images import corrupt_images
-from bln_search.data.corruptions.function import CorruptionFunction
+from bln_search.data.corruptions.function import CorruptionFunction, get_corruption_function
 
 __all__ = ["CorruptionFunction", "corrupt_images", "get_corruption_function"]

@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bln_search.core.corruption import Corruption
 from bln_search.core.errors import DataError
-from bln_search.data.corruptions.catalog import get_corruption_function
-from bln_search.data.corruptions.function import CorruptionFunction, Generators
+from bln_search.data.corruptions.function import CorruptionFunction, Generators, get_corruption_function
 
 _SLICE_EXAMPLES = 512
 

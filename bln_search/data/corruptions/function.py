@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bln_search.core.errors import DataError
+from bln_search.core.registry import CORRUPTIONS
 
 Images = NDArray[np.float64]
 """Images (N, C, H, W) with one or three channels and values from 0 to 1."""
@@ -29,3 +32,15 @@ class CorruptionFunction(Protocol):
         Returns:
             Images of the same shape. Values outside 0 to 1 are clipped by the caller.
         """
+
+
+def get_corruption_function(name: str) -> CorruptionFunction:
+    """Return the corruption of a name.
+
+    Raises:
+        DataError: There is no such corruption, or its package cannot be loaded.
+    """
+    function = CORRUPTIONS.load_object(name, CORRUPTIONS.load_info(name))
+    if not callable(function):
+        raise DataError(f"the corruption {name} of an installed package is not a function of images")
+    return cast("CorruptionFunction", function)

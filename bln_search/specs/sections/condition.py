@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
-from bln_search.core.corruption import DEFAULT_SEVERITY, SEVERITIES, Corruption
+from bln_search.core.corruption import DEFAULT_SEVERITY, SEVERITIES, Corruption, split_name_and_severity
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import CORRUPTIONS
 from bln_search.specs.spec_section import SpecSection
@@ -17,8 +17,6 @@ CLEAN = "clean"
 
 RESERVED_NAMES = frozenset({CLEAN, "train", "validation", "test", "mean", "worst"})
 """Names that tables use for splits, for the images as they are, and for summaries over conditions."""
-
-_NAME_WITH_SEVERITY = re.compile(r"(.+)-([0-9]{1,3})")
 
 
 class ConditionSpec(SpecSection):
@@ -64,13 +62,13 @@ class ConditionSpec(SpecSection):
 
 
 def _split_corruption_and_severity(text: str) -> dict[str, Any]:
-    """The corruption of a text and its severity, if it ends with one that is not a part of the name."""
-    match = _NAME_WITH_SEVERITY.fullmatch(text)
-    if match is None or CORRUPTIONS.find_problem(text) is None:
-        return {"corruption": text}
-    if int(match[2]) not in SEVERITIES:
+    """The keys of a condition that is written as a text."""
+    name, severity = split_name_and_severity(text)
+    if severity is None:
+        return {"corruption": name}
+    if severity not in SEVERITIES:
         raise ValueError(f"{text}: a severity is a whole number from {SEVERITIES[0]} to {SEVERITIES[-1]}")
-    return {"corruption": match[1], "severity": int(match[2])}
+    return {"corruption": name, "severity": severity}
 
 
 def _make_default_condition_name(corruption: str, severity: int) -> str:

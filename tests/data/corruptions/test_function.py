@@ -10,7 +10,7 @@ import pytest
 from bln_search.core.corruption import parse_corruption
 from bln_search.core.errors import DataError
 from bln_search.core.registry import CORRUPTIONS
-from bln_search.data.corruptions import catalog, corrupt_images
+from bln_search.data.corruptions import corrupt_images, get_corruption_function
 from tests.data.corruptions.example_images import make_images
 
 NOT_A_FUNCTION = 3
@@ -55,9 +55,9 @@ def test_plugin_that_does_not_return_images_is_an_error(name):
 @pytest.mark.parametrize(("name", "problem"), [("missing", "cannot be loaded"), ("NOT_A_FUNCTION", "not a function")])
 def test_broken_plugin_raises_one_clear_error(name, problem):
     with pytest.raises(DataError, match=f"the corruption {name} of an installed package .*{problem}"):
-        catalog.get_corruption_function(name)
+        get_corruption_function(name)
 
 
 def test_unknown_name_lists_plugins_too():
     with pytest.raises(DataError, match=r"choose one of .*brightness, .*invert"):
-        catalog.get_corruption_function("os.system")
+        get_corruption_function("os.system")
