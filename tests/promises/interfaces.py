@@ -17,8 +17,8 @@ from tests.docs.pages import verbs
 from tests.end_to_end.commands import call
 
 ROOT = Path(__file__).parents[2]
-OPAQUE = ("spec", "provenance")
-"""Objects whose keys are not recorded: REST has those of a specification, provenance names source files and devices."""
+OPAQUE = ("spec", "provenance", "trained_with")
+"""Objects whose keys are not recorded: REST has those of a specification, the others name source files and devices."""
 
 
 def list_rest_names():

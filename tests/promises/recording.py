@@ -71,10 +71,18 @@ def find_differences(name, present, *, other_processor=ROUNDED):
     tolerance = EXACT if computed_on in (None, describe_processor()) else other_processor
     present = json.loads(json.dumps(present))
     return [
-        f"{name}: {key}: recorded {recorded.get(key, 'nothing')}, now {present.get(key, 'nothing')}"
+        f"{name}: {key}: {describe_difference(recorded.get(key, 'nothing'), present.get(key, 'nothing'))}"
         for key in {**recorded, **present}
         if key not in recorded or key not in present or not are_close(recorded[key], present[key], tolerance)
     ]
+
+
+def describe_difference(recorded, present):
+    """Both values; of two lists of names those that only one of them has."""
+    if all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in (recorded, present)):
+        gone, new = (sorted(set(a) - set(b)) for a, b in ((recorded, present), (present, recorded)))
+        return f"gone {gone}, new {new}" if gone or new else "another order"
+    return f"recorded {recorded}, now {present}"
 
 
 def are_close(recorded, present, tolerance):

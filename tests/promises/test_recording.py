@@ -42,6 +42,11 @@ def test_a_missing_entry_is_a_difference():
     assert line == "study: row FFFF: recorded [0.5, 'undefined'], now nothing"
 
 
+def test_of_lists_of_names_those_that_one_of_them_has_are_listed():
+    (line,) = recording.find_differences("study", ENTRIES | {"columns": ["0 test", "1 test"]})
+    assert line == "study: columns: gone ['0 validation'], new ['1 test']"
+
+
 def test_nothing_is_recorded_without_accept(folder, monkeypatch, capsys):
     monkeypatch.setitem(record.INTERFACES, "python", lambda: {"convert": "(model)"})
     assert record.main(["python"]) == 1
