@@ -6,7 +6,7 @@ import json
 import math
 import platform
 import re
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
@@ -20,6 +20,7 @@ ROUNDED = 1e-3
 The largest difference between AVX-512, AVX2 and no vector instructions was 1e-6 (torch 2.13, oneDNN and Numba limited
 through their environment variables): a few epochs of training amplify the rounding of float32.
 """
+_FLOAT = re.compile(r"-?\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)")
 _LIBRARIES = ("torch", "numpy", "scikit-learn", "optuna", "numba")
 
 
@@ -33,15 +34,8 @@ def describe_processor():
     return {
         "processor": " ".join(filter(None, processor)),
         "torch_capability": torch.backends.cpu.get_cpu_capability(),
-        "libraries": " ".join(f"{name} {find_version(name)}" for name in _LIBRARIES),
+        "libraries": " ".join(f"{name} {version(name)}" for name in _LIBRARIES),
     }
-
-
-def find_version(name):
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "none"
 
 
 def write(name, entries, *, computed=False):
@@ -87,14 +81,8 @@ def describe_difference(recorded, present):
 
 def are_close(recorded, present, tolerance):
     """Whether two values are equal, but for floating-point numbers that may differ by the relative tolerance."""
-    if isinstance(recorded, list) and isinstance(present, list):
-        return len(recorded) == len(present) and all(
-            are_close(one, other, tolerance) for one, other in zip(recorded, present, strict=True)
-        )
-    if isinstance(recorded, dict) and isinstance(present, dict):
-        return recorded.keys() == present.keys() and all(
-            are_close(value, present[key], tolerance) for key, value in recorded.items()
-        )
-    if isinstance(recorded, float) and isinstance(present, float):
-        return math.isclose(recorded, present, rel_tol=tolerance)
-    return type(recorded) is type(present) and recorded == present
+    texts = [json.dumps(value, sort_keys=True) for value in (recorded, present)]
+    numbers = [map(float, _FLOAT.findall(text)) for text in texts]
+    return _FLOAT.sub("#", texts[0]) == _FLOAT.sub("#", texts[1]) and all(
+        math.isclose(one, other, rel_tol=tolerance) for one, other in zip(*numbers, strict=True)
+    )
