@@ -265,3 +265,14 @@ def test_a_trial_without_a_score_is_refused_unless_it_was_repeated():
 def test_a_study_of_two_objectives_is_refused():
     with pytest.raises(DataError, match="2 objectives"):
         compare(optuna.create_study(directions=["minimize", "maximize"]))
+
+
+@pytest.mark.parametrize(("error", "recommended"), [(0.025, "best"), (0.035, "used")])
+def test_row_in_use_stays_where_a_change_may_do_harm(error, recommended):
+    """The other rows are far apart, so a difference of 0.03 ± error is expected to be true."""
+    noise = np.random.default_rng(0).normal(size=400)
+    noise = error * np.sqrt(400) * (noise - noise.mean()) / noise.std(ddof=1)
+    scores = {"best": 1 + 0 * noise, "used": 1.03 + noise, "a": 2 + 0 * noise, "b": 3 + 0 * noise, "c": 4 + 0 * noise}
+    result = compare({name: values[None] for name, values in scores.items()}, current="used", practical=0.01)
+    assert result.recommended.name == recommended
+    assert ("may harm" in str(result)) == (recommended == "used")

@@ -79,7 +79,7 @@ def test_analysis_of_an_incomplete_study_is_provisional_and_spends_nothing(ledge
 
 
 def test_looks_of_another_study_leave_planned_looks_less_to_spend(ledger):
-    undecided = {"losses": dict.fromkeys("ab", 0.5), "spread": 0.05}
+    undecided = {"losses": {"a": 0.5, "b": 0.5, "c": 0.9}, "spread": 0.02}
     planned = run(ledger, "{until: decided, at_most: 5}", **undecided)
     assert analyse(ledger, planned) == ((3, 5), 0.2)
     again = run(ledger, "{until: decided, at_most: 6}", **undecided)

@@ -84,6 +84,8 @@ def test_seeds_that_are_unlikely_to_decide_are_not_added(ledger, options):
     assert executor.seeds_by_arm["a"] == [*range(5)]
     reason = "not needed: after 5 seeds, 6 are unlikely to decide"
     assert trial_ends(ledger, study_id)["a", 5] == (TrialState.PRUNED, reason)
+    sentence = seed_looks_sentence(ledger.studies.get(study_id).spec, ledger.trials.list_trials(study_id))
+    assert sentence.startswith("Ended after 5 of at most 6 seeds, because more are unlikely to decide")
     analysis = compute_and_store_analysis(ledger, study_id, None)
     assert analysis.recommendation.verdict is Verdict.CANNOT_TELL
     assert analysis.looks == (3, 5)

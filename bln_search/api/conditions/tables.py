@@ -139,7 +139,8 @@ class RankedConditions(RecordTable):
         """Select a row at one mini-batch size, or among the rows of all sizes.
 
         Among the rows near the lowest value of the criterion, the cheapest that is independent of the mini-batch. The
-        row of the network before conversion is kept unless its expected value is higher by more than the margin.
+        row of the network before conversion is kept unless its expected value is higher by more than the margin, and a
+        change is probably harmless.
 
         Args:
             batch_size: Inference mini-batch size; None for the best over all sizes.

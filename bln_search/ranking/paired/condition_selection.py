@@ -33,7 +33,7 @@ from bln_search.ranking.selection.condition_criteria import (
     compute_criterion_values,
     deciding_condition_by_row,
 )
-from bln_search.ranking.selection.expected_loss import DifferencePrior
+from bln_search.ranking.selection.expected_loss import DifferencePrior, may_replace
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,9 @@ def select_row_over_conditions(
         excesses.mean[current], excesses.variance[current], margin, others
     ):
         row = current
-    elif current is not None and values[row] >= values[current]:
+    elif current is not None and not may_replace(
+        values[current] - values[row], (excesses.variance[current], excesses.variance[row]), margin
+    ):
         row = best
     return RowSelectedOverConditions(
         row=row,

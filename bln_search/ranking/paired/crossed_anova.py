@@ -90,6 +90,12 @@ class ContrastVariances:
     of_seeds: Floats
     of_examples: Sequence[tuple[Floats, int]]
 
+    @property
+    def variance(self) -> Floats:
+        """Variance of the mean, (P,)."""
+        variance: Floats = self.of_seeds + np.sum([of_examples for of_examples, _ in self.of_examples], axis=0)
+        return variance
+
     def take(self, contrasts: slice) -> ContrastVariances:
         """These contrasts."""
         of_examples = [(variance[contrasts], degrees) for variance, degrees in self.of_examples]

@@ -3,9 +3,8 @@
 An observed difference d of variance v is a noisy estimate, and a selected one: the best row was selected for a low mean
 loss. Its expected true value is shrunk (empirical Bayes): true differences of two rows have a normal prior of mean 0
 and variance p, which makes the posterior N(w·d, w·v) with w = p/(p + v). Two estimates of p compete, and the larger one
-counts: the mean squared difference of all pairs of rows minus its mean variance (method of moments), and d² − v of this
-pair alone (which makes it the positive-part estimator of James & Stein 1961). Where rows differ by no more than noise,
-nothing is expected.
+counts: one from all pairs of rows (`DifferencePrior.estimate`), and d² − v of this pair alone (which makes it the
+positive-part estimator of James & Stein 1961). Where rows differ by no more than noise, nothing is expected.
 
 Where the best of R − 1 rows is compared with the row that is in use, the selection is stronger. The largest of R − 1
 squared noise terms grows with 2·ln(R − 1), so the second estimate is d² − v·(1 + ln(R − 1)/2).
@@ -29,7 +28,10 @@ _DEFAULT_RELATIVE_MARGIN = 0.01
 """The same as a fraction of the lowest loss, for a score that is not in nats of a class."""
 
 MAX_PROBABILITY_OF_HARM = 0.1
-"""Probability, up to which the row in use is replaced, that the best row is worse than it by more than the margin."""
+"""Probability, up to which a row replaces the row in use, that it is worse by more than the margin."""
+
+_MEDIAN_SQUARE = NormalDist().inv_cdf(0.75) ** 2
+"""Median of the square of a standard normal value."""
 
 
 def default_margin(lowest: float, *, has_correctness: bool) -> float:
@@ -40,6 +42,23 @@ def default_margin(lowest: float, *, has_correctness: bool) -> float:
         has_correctness: Whether the loss is in nats, of predictions that are correct or not.
     """
     return DEFAULT_MARGIN if has_correctness else _DEFAULT_RELATIVE_MARGIN * abs(lowest)
+
+
+def may_replace(gain: float, variances: tuple[float, float], margin: float) -> bool:
+    """Whether another row than the best one may replace the row in use.
+
+    Args:
+        gain: Observed loss of the row in use minus that of the other row.
+        variances: Variances of the differences of these two rows to the best one. Whatever their covariance is, that of
+            `gain` is at most the square of the sum of their roots.
+        margin: Difference up to which rows are practically equal.
+    """
+    return gain > 0 and _is_probably_harmless(gain, sum(map(math.sqrt, variances)) ** 2, margin)
+
+
+def _is_probably_harmless(gain: float, variance: float, margin: float) -> bool:
+    """Whether a true gain of this distribution is improbable to be a loss of more than the margin."""
+    return variance == 0 or NormalDist(gain, math.sqrt(variance)).cdf(-margin) <= MAX_PROBABILITY_OF_HARM
 
 
 @dataclass(frozen=True)
@@ -54,7 +73,10 @@ class DifferencePrior:
 
     @classmethod
     def estimate(cls, means: NDArray[np.float64], variances: NDArray[np.float64]) -> DifferencePrior:
-        """Estimate the prior by the method of moments, never below 0.
+        """Estimate the prior: the typical squared difference of two rows minus the mean of its variance, at least 0.
+
+        The typical one is the median over all pairs, divided by that of a squared standard normal value, so that a few
+        rows which are far from all others count little.
 
         Args:
             means: Mean loss of each row, but for a constant that all rows share.
@@ -62,8 +84,9 @@ class DifferencePrior:
         """
         if len(means) < 2:
             return cls(0.0)
-        mean_squared_difference = 2 * means.var(ddof=1)  # of all pairs
-        return cls(max(0.0, float(mean_squared_difference - np.mean(variances))))
+        first, second = np.triu_indices(len(means), 1)
+        typical = np.median(np.square(means[first] - means[second])) / _MEDIAN_SQUARE
+        return cls(max(0.0, float(typical - np.mean(variances))))
 
     def expected_difference(self, difference: float, variance: float, candidates: int = 1) -> float:
         """Expected true value of a difference, not below 0.
@@ -83,12 +106,8 @@ class DifferencePrior:
         worse than it by more than the margin. Arguments as of `expected_difference`.
         """
         weight = self._weight(difference, variance, candidates)
-        if weight * difference <= margin:
-            return True
-        if variance == 0:
-            return False
-        harm = NormalDist(weight * difference, math.sqrt(weight * variance)).cdf(-margin)
-        return harm > MAX_PROBABILITY_OF_HARM
+        expected = weight * difference
+        return expected <= margin or not _is_probably_harmless(expected, weight * variance, margin)
 
     def _weight(self, difference: float, variance: float, candidates: int) -> float:
         """Weight of an observed difference beside the prior."""

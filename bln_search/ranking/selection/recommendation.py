@@ -10,7 +10,7 @@ from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference, Question, RowVerdict, Verdict
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.batch_sizes import list_batch_sizes_near_best
-from bln_search.ranking.selection.expected_loss import DifferencePrior
+from bln_search.ranking.selection.expected_loss import DifferencePrior, may_replace
 from bln_search.ranking.selection.row_cost import cost_of_row, is_deterministic_configuration
 
 
@@ -195,7 +195,8 @@ def _choose_current_or_preferred(
         len(comparison.rows) - 1,
     )
     is_kept = current in informed and prior.keeps_row_in_use(excess, current.variance, comparison.margin, others)
-    better = preferred if preferred.loss < current.loss else informed[0]
+    gain, variances = current.loss - preferred.loss, (current.variance, preferred.variance)
+    better = preferred if may_replace(gain, variances, comparison.margin) else informed[0]
     row = current if is_kept else better
     described = CurrentConfigurationRow(
         configuration=current.configuration,

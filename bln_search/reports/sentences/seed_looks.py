@@ -40,6 +40,8 @@ def seed_looks_sentence(study: StudySpec, trials: Iterable[_Trial]) -> str:
     if not missing:
         trained = 1 + max(trial.seed for trial in trials if trial.state is not TrialState.PRUNED)
         text = f"ended after {trained} of at most {looks[-1]} seeds"
+        if any((trial.reason or "").startswith("not needed: after") for trial in pruned.values()):
+            text += ", because more are unlikely to decide"
     elif done:
         text = (
             f"{len(open_arms)} of {len(study.arms)} arms still open after {done} seeds; next look at {following} seeds"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from bln_search.ranking.paired.condition_selection import select_row_over_conditions
+from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.selection.condition_criteria import Criterion, compute_criterion_values
 from tests.ranking.conditions import draw_conditions
 from tests.support.tiers import thinned
@@ -65,3 +68,16 @@ def test_an_equal_row_in_use_is_mostly_kept(criterion, sizes, shared, repetition
         tables = draw_conditions(rng, sizes, np.zeros((4, 2)), shared=shared)
         replaced += not select(tables, criterion, current=3).keeps_current
     assert replaced / repetitions <= 0.35
+
+
+@pytest.mark.parametrize("criterion", list(Criterion))
+@pytest.mark.parametrize(("error", "is_kept"), [(0.02, False), (0.05, True)])
+def test_row_in_use_is_kept_where_a_change_may_do_harm(criterion, error, is_kept):
+    """The other rows are far apart, so a difference of 0.04 ± error is expected to be true."""
+    noise = np.random.default_rng(0).normal(size=400)
+    noise = error * np.sqrt(400) * (noise - noise.mean()) / noise.std(ddof=1)
+    losses = np.stack([1 + 0 * noise, 1.04 + noise, 2 + 0 * noise, 3 + 0 * noise, 4 + 0 * noise])[None]
+    table = OutcomeTable(losses.astype(np.float32), np.zeros(losses.shape, bool))
+    targets = np.arange(400)
+    tables = [replace(table, targets=targets), replace(table, targets=targets)]
+    assert select(tables, criterion, current=1).keeps_current == is_kept

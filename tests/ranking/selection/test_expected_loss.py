@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from bln_search.ranking.paired import OutcomeTable
+from bln_search.ranking.paired.compare import compare_with_best
 from bln_search.ranking.selection.expected_loss import DifferencePrior
 
 
@@ -25,19 +28,43 @@ def test_expected_difference_and_harm_are_those_of_the_posterior(difference, var
         assert prior.keeps_row_in_use(difference, variance, margin, 1) == (expected <= margin or harm > 0.1)
 
 
-def test_prior_variance_is_that_of_the_true_differences():
-    """Over many tables, against the mean squared difference of all pairs of true losses."""
+def draw_means(rng, rows=150):
+    """Means with a standard deviation of 0.3 between rows and 0.2 of noise; the variance of a difference."""
+    return 0.3 * rng.normal(size=rows) + 0.2 * rng.normal(size=rows), np.array([2 * 0.2**2])
+
+
+def test_prior_variance_is_that_of_true_differences_also_beside_a_diverged_row():
     rng = np.random.default_rng(0)
-    estimates, expected = [], []
-    for _ in range(2_000):
-        true = 0.3 * rng.normal(size=12)
-        scale = rng.uniform(0.1, 0.3, 12)
-        means = true + scale * rng.normal(size=12)
-        first, second = np.triu_indices(12, 1)
-        variances = scale[first] ** 2 + scale[second] ** 2
-        estimates.append(DifferencePrior.estimate(means, variances).variance)
-        expected.append(((true[first] - true[second]) ** 2).mean())
-    assert np.mean(estimates) == pytest.approx(np.mean(expected), rel=0.02)
+    tables = [draw_means(rng) for _ in range(100)]
+    estimates = [DifferencePrior.estimate(*table).variance for table in tables]
+    assert np.mean(estimates) == pytest.approx(2 * 0.3**2, rel=0.03)
+    diverged = [DifferencePrior.estimate(np.append(means, 1e6), variances).variance for means, variances in tables]
+    assert np.mean(diverged) == pytest.approx(2 * 0.3**2, rel=0.06)
+
+
+@pytest.mark.parametrize(("rows", "tolerance"), [(8, 1e-6), (60, 0.1)])
+@pytest.mark.parametrize("over_seeds", [False, True])
+def test_prior_of_a_comparison_is_estimated_from_pairs_of_rows(rows, tolerance, over_seeds):
+    """Against a loop over all pairs; of more than 48 rows the noise is that of a random sample of pairs."""
+    rng = np.random.default_rng(rows)
+    losses = (
+        0.5 * rng.normal(size=rows)[:, None] + 0.5 * rng.normal(size=(3, rows, 200)) + rng.normal(size=(3, rows, 1))
+    )
+    table = OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
+    compared = compare_with_best(table, over_seeds=over_seeds)
+    if not over_seeds:
+        losses = losses.mean(axis=0, keepdims=True)
+    squares, variances = [], []
+    for first, second in itertools.combinations(range(rows), 2):
+        difference = losses[:, first] - losses[:, second]
+        squares.append(difference.mean() ** 2)
+        of_seeds = difference.mean(axis=1).var(ddof=1) / 3 if over_seeds else 0
+        of_examples = difference.mean(axis=0).var(ddof=1) / 200
+        residual = difference - difference.mean(axis=1, keepdims=True) - difference.mean(axis=0) + difference.mean()
+        noise = (residual**2).sum() / (2 * 199) / 600 if over_seeds else 0
+        variances.append(of_seeds + max(of_examples - noise, 0))
+    expected = np.median(squares) / stats.norm.ppf(0.75) ** 2 - np.mean(variances)
+    assert compared.differences.prior.variance == pytest.approx(max(0.0, expected), rel=tolerance, abs=1e-9)
 
 
 @pytest.mark.parametrize("difference", [0.0, 0.5, 1.0, 1.5, 3.0])

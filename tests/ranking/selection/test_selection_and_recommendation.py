@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Split
+from bln_search.core.method import Method
 from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import Question, Verdict
@@ -16,6 +17,7 @@ from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.ranking.selection.selected_row import find_selected_row_performance
+from bln_search.reports.sentences.recommendation import recommendation_reason
 from tests.ranking.comparisons import FROZEN, compared
 
 
@@ -241,12 +243,45 @@ def test_a_row_in_use_far_from_the_best_is_replaced_by_a_row_that_is_better():
     codes = ("TFTT", "TTTT", "FFTT")
     keys = [RowKey("network", "", InferenceConfiguration(code), None, 8) for code in codes]
     losses = 1.0 + 0.01 * rng.normal(size=(1, 3, 400))
-    losses[:, 1] += 6.0 * rng.normal(size=400)
+    losses[:, 1] += 12.0 * rng.normal(size=400)
     losses[:, 1] += 1.25 - losses[:, 1].mean()
     losses[:, 2] += 0.2
     outcomes = OutcomeTable(losses.astype(np.float32), np.ones(losses.shape, bool))
     assert recommend_row(compare_rows(keys, outcomes, Split.VALIDATION), {}).key == keys[1]
     assert recommend_with_last_in_use(keys, outcomes).key == keys[0]
+
+
+def test_prior_of_the_comparison_decides_how_much_of_a_difference_is_expected():
+    for prior_variance, expected in ((0.0, "TTTT"), (1.0, "FFFF")):
+        comparison = compared("FFFF", "TTTT", step=0.02, error=0.02, prior_variance=prior_variance)
+        assert recommend_row(comparison, {}).configuration == expected
+
+
+@pytest.mark.parametrize(("rows", "is_kept"), [(2, False), (16, True)])
+def test_selection_among_more_rows_counts_for_the_row_in_use(rows, is_kept):
+    """1.5 standard errors are more than noise for one rival, and less than that of the best of fifteen."""
+    codes = [str(configuration) for configuration in all_configurations(Method.BLN)][:rows]
+    comparison = compared(*codes, step=0.03, error=0.02, current=codes[1], prior_variance=0.0)
+    assert recommend_row(comparison, {}).current.is_recommended == is_kept
+
+
+@pytest.mark.parametrize(("error", "is_kept"), [(0.03, False), (0.035, True)])
+def test_row_in_use_is_kept_where_a_change_may_do_harm(error, is_kept):
+    """N(0.03, error²) is below −0.01 with probability 9 % or 13 %."""
+    comparison = compared("TFTT", "FFFF", step=0.03, error=error, current="FFFF", prior_variance=1e6)
+    recommendation = recommend_row(comparison, {})
+    assert recommendation.current.is_recommended == is_kept
+    assert recommendation.current.expected_above_best > recommendation.margin
+    assert ("with a probability above 10" in recommendation_reason(recommendation)) == is_kept
+
+
+def test_row_in_use_is_not_replaced_by_a_preferred_row_that_may_do_harm():
+    comparison = compared("FFFF", "TTTT", "FFTT", step=0.02, error=0.001, current="FFTT", prior_variance=0.0)
+    best, preferred, current = comparison.rows
+    noisy = preferred.model_copy(update={"variance": 0.04**2})
+    comparison = comparison.model_copy(update={"rows": (best, noisy, current)})
+    assert recommend_row(comparison.model_copy(update={"current": None}), {}).configuration == "TTTT"
+    assert recommend_row(comparison, {}).configuration == "FFFF"
 
 
 def test_a_row_in_use_no_better_than_the_class_frequencies_is_replaced():
