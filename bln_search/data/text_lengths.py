@@ -26,6 +26,8 @@ def make_splits_with_text_length(data: PreparedData, length: int) -> dict[Split,
     splits = {}
     for split, inputs in sources.items():
         known_inputs, targets = data.splits[split]
+        if targets.ndim > 1:
+            raise DataError("each token of the texts has a label, so they have one length: remove evaluation.lengths")
         selected = inputs[data.unprepared[split].indices].astype(np.int64)
         splits[split] = torch.from_numpy(selected).to(known_inputs.device), targets
     return splits

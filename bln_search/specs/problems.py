@@ -193,6 +193,8 @@ def _find_text_lengths_problem(study: StudySpec) -> str | None:
         return f"{study.data.name} does not consist of texts, which have a length: remove lengths"
     if info.has_fixed_length:
         return f"the inputs of {study.data.name} have one length: remove lengths"
+    if study.resolved_task.description.has_prediction_per_token:
+        return f"the labels of {study.data.name}, one for each token, have the length of its texts: remove lengths"
     steps, model = info.text_length, study.model
     methods = sorted({arm.method.value for arm in study.arms if arm.method.has_batch_statistics})
     is_refused = model.normalizes_inside_recurrent_cells and model.longer_sequences != "last_time_step"

@@ -70,3 +70,11 @@ def test_other_data_have_one_length(tmp_path):
     with pytest.raises(DataError, match="not texts"):
         load_and_check_text_lengths(digits, [9])
     load_and_check_text_lengths(digits, [])
+
+
+def test_texts_with_a_label_for_each_token_have_one_length(tmp_path):
+    write_lines(tmp_path / "imdb", REVIEWS)
+    spec = SPEC.model_copy(update={"name": "imdb_next_word"})
+    prepared = load_and_prepare_data(spec, tmp_path, tmp_path / "cache", "cpu")
+    with pytest.raises(DataError, match="each token of the texts has a label"):
+        make_splits_with_text_length(prepared, 20)

@@ -85,6 +85,10 @@ def test_every_length_adds_a_condition():
     ("study", "message"),
     [
         (with_lengths(WORDS, "[160]"), "evaluation.lengths: digits does not consist of texts"),
+        (
+            with_lengths(TEXTS.replace("imdb", "imdb_next_word"), "[160]"),
+            "evaluation.lengths: the labels of imdb_next_word",
+        ),
         (with_lengths(TEXTS, "[160, 160]"), "160"),
         (with_lengths(TEXTS, "[0]"), "at least 1"),
         (with_lengths(IN_CELLS, "[40, 160]"), "bn inside cells have statistics for the 80 time steps of imdb"),
