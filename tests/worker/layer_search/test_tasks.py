@@ -6,6 +6,7 @@ import pytest
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Split
+from bln_search.core.task_plugin import find_task_description
 from bln_search.core.tasks import TaskName
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.messages import EvaluationDone, TrainingDone, TrialTask
@@ -39,9 +40,10 @@ arms: [{method: bln}]
 
 @pytest.mark.parametrize("task", STUDIES, ids=str)
 def test_uniform_losses_equal_those_of_the_leaderboard(task, tmp_path, request):
-    if task.has_prediction_per_token:
+    has_texts = find_task_description(task).has_prediction_per_token
+    if has_texts:
         write_lines(tmp_path / "imdb", make_reviews())
-    data = tmp_path if task.has_prediction_per_token else request.getfixturevalue("real_data")
+    data = tmp_path if has_texts else request.getfixturevalue("real_data")
     study = parse_study(COMMON + STUDIES[task])
     environment = ExecutionEnvironment(data, tmp_path / "cache", FolderStore(tmp_path / "checkpoints"))
     run_preflight_checks(study, environment)
