@@ -9,7 +9,7 @@ from pathlib import Path
 
 from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.data_set_info import DataSetInfo
-from bln_search.core.errors import BlnSearchError, DataError, MissingPackageError
+from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.reasons import describe_exception
 from bln_search.core.registry import DATA_SETS
 from bln_search.core.source_digests import (
@@ -95,8 +95,6 @@ def _errors_of_source_as_data_errors(name: str) -> Iterator[None]:
     except (BlnSearchError, MemoryError):
         raise
     except Exception as error:
-        if isinstance(error, ModuleNotFoundError) and (error.name or "").startswith("sklearn"):
-            raise MissingPackageError("sklearn", "train") from error
         system_error = find_system_error(f"the data set {name}", error)
         if system_error is not None:
             raise system_error from error

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bln_search.core.errors import MissingPackageError
 from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 
@@ -16,9 +17,11 @@ NUMBERS = ("progression",)
 
 def load_diabetes_data_set() -> DataSet:
     """Return the data set; measurements (n, 10) in their original units. The test split is always the same."""
-    # The import takes more than a second, so only users of this data set pay for it.
-    from sklearn.datasets import load_diabetes  # noqa: PLC0415
-    from sklearn.model_selection import train_test_split  # noqa: PLC0415
+    try:  # the import takes more than a second, so only users of this data set pay for it
+        from sklearn.datasets import load_diabetes  # noqa: PLC0415
+        from sklearn.model_selection import train_test_split  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingPackageError("sklearn", "train") from error
 
     patients = load_diabetes(scaled=False)
     measurements, progression = patients.data.astype(np.float64), patients.target.astype(np.float64)[:, None]

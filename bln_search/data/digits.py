@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from bln_search.core.errors import MissingPackageError
 from bln_search.data.catalog_entry import CatalogEntry, DataFormat
 from bln_search.data.dataset import DataSet
 
@@ -12,9 +13,11 @@ CLASSES = tuple(str(digit) for digit in range(10))
 
 def load_digits_data_set() -> DataSet:
     """Return the data set; images (n, 1, 8, 8). The test split is stratified and always the same."""
-    # The import takes more than a second, so only users of this data set pay for it.
-    from sklearn.datasets import load_digits  # noqa: PLC0415
-    from sklearn.model_selection import train_test_split  # noqa: PLC0415
+    try:  # the import takes more than a second, so only users of this data set pay for it
+        from sklearn.datasets import load_digits  # noqa: PLC0415
+        from sklearn.model_selection import train_test_split  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MissingPackageError("sklearn", "train") from error
 
     digits = load_digits()
     images = digits.images.astype(np.uint8)[:, None]

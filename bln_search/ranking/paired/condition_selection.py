@@ -2,7 +2,7 @@
 
 The rule is that of one condition (`bln_search.ranking.selection.expected_loss`), applied to the values of a criterion:
 among the rows whose expected value is above the lowest by no more than the margin, the cheapest that is independent of
-the mini-batch; the row of the network as it is deployed, where it is one of them.
+the mini-batch; the row of the network as it is deployed, where it is one of them or a change may do harm.
 
 - `mean`: the difference of the means over conditions.
 - `worst`, `regret`: the difference of the two losses that decide the values. Which conditions decide them, and for

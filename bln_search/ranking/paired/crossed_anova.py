@@ -93,7 +93,12 @@ class ContrastVariances:
     @property
     def variance(self) -> Floats:
         """Variance of the mean, (P,)."""
-        variance: Floats = self.of_seeds + np.sum([of_examples for of_examples, _ in self.of_examples], axis=0)
+        return self.of_seeds + self._variance_of_examples
+
+    @property
+    def _variance_of_examples(self) -> Floats:
+        """The part of `variance` from all sets of examples, (P,)."""
+        variance: Floats = np.sum([of_examples for of_examples, _ in self.of_examples], axis=0)
         return variance
 
     def take(self, contrasts: slice) -> ContrastVariances:
@@ -121,7 +126,6 @@ class ContrastVariances:
                 sample of other pairs; 0 for all contrasts.
             intervals: Number of the first contrasts that have intervals, which take long; None for all.
         """
-        of_examples: Floats = np.sum([variance for variance, _ in self.of_examples], axis=0)
         is_moderated = num_rows >= MIN_MODERATED_ROWS and self.seeds >= MIN_MODERATED_SEEDS and self.of_seeds.any()
         if pairs is None or not is_moderated:
             parts = [*([(self.of_seeds, self.seeds - 1)] if self.seeds > 1 else []), *self.of_examples]
@@ -136,7 +140,7 @@ class ContrastVariances:
                 np.sqrt(_squared_half_widths(np.full(self.mean.shape, 1 - CONFIDENCE_LEVEL), parts)),
                 p,
                 adjusted,
-                self.of_seeds + of_examples,
+                self.variance,
                 self.of_seeds,
                 *self._margin_tests(margin, lambda mean: two_sided_p_values(mean, parts)),
             )
@@ -149,7 +153,7 @@ class ContrastVariances:
     def _test_moderated(
         self, moderated: SeedVariances, pairs: Pairs, margin: float, intervals: int | None
     ) -> ContrastEstimates:
-        of_examples: Floats = np.sum([variance for variance, _ in self.of_examples], axis=0)
+        of_examples = self._variance_of_examples
         noise = of_examples, min(degrees for _, degrees in self.of_examples)
         part, half = slice(intervals), np.full(self.mean.shape, np.nan)
         half[part] = moderated.take(part).half_widths(CONFIDENCE_LEVEL, of_examples[part], noise[1])

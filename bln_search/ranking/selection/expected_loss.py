@@ -7,9 +7,9 @@ counts: one from all pairs of rows (`DifferencePrior.estimate`), and d² − v o
 positive-part estimator of James & Stein 1961). Where rows differ by no more than noise, nothing is expected.
 
 Where the best of R − 1 rows is compared with the row that is in use, the selection is stronger. The largest of R − 1
-squared noise terms grows with 2·ln(R − 1), so the second estimate is d² − v·(1 + ln(R − 1)/2).
-The row in use is also kept if a change is not improbable enough to do harm. `bench.answers` compares the losses of the
-rows that this rule, and others, recommend.
+squared noise terms grows with 2·ln(R − 1), so the second estimate is d² − v·(1 + ln(R − 1)/2). The row in use is also
+kept if a change may do harm: if the best row is worse than it by more than the margin with a probability above 10 %.
+`bench.answers` compares the losses of the rows that this rule, and others, recommend.
 """
 
 from __future__ import annotations

@@ -127,10 +127,10 @@ def recommend_row(
     """Recommend a row by its expected loss (`expected_loss`).
 
     The candidates are the rows whose expected loss is above the lowest by no more than the margin. The row of the
-    current configuration is recommended if it is a candidate, or if it is not improbable enough that a change does
-    harm; else a candidate that is independent of the mini-batch, of these one that is certain to be within the margin,
-    and of these the cheapest; ties are broken by mean loss. Rows that predict no better than the class frequencies are
-    no candidates, unless all rows are such.
+    current configuration is recommended if it is a candidate, or if a change may do harm; else a candidate that is
+    independent of the mini-batch, of these one that is certain to be within the margin, and of these the cheapest; ties
+    are broken by mean loss. A candidate that may do harm does not replace the current row; the best row does. Rows that
+    predict no better than the class frequencies are no candidates, unless all rows are such.
 
     Args:
         comparison: Comparison of the best ranked rows.
@@ -189,12 +189,10 @@ def _choose_current_or_preferred(
     if comparison.current is None:
         return preferred, None
     current = comparison.rows[comparison.current]
-    prior, excess, others = (
-        DifferencePrior(comparison.prior_variance),
-        current.above_best.mean,
-        len(comparison.rows) - 1,
+    prior, others = DifferencePrior(comparison.prior_variance), len(comparison.rows) - 1
+    is_kept = current in informed and prior.keeps_row_in_use(
+        current.above_best.mean, current.variance, comparison.margin, others
     )
-    is_kept = current in informed and prior.keeps_row_in_use(excess, current.variance, comparison.margin, others)
     gain, variances = current.loss - preferred.loss, (current.variance, preferred.variance)
     better = preferred if may_replace(gain, variances, comparison.margin) else informed[0]
     row = current if is_kept else better

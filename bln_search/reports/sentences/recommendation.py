@@ -65,9 +65,10 @@ def row_identity_label(row: Recommendation | DeterministicAlternative | Compared
 
 def recommendation_reason(recommendation: Recommendation) -> str:
     """Why the row is recommended."""
-    margin = format_margin(recommendation.margin)
-    if recommendation.current is not None and recommendation.current.is_recommended:
-        return f"this is the current configuration of the network: {_reason_to_keep(recommendation)}"
+    margin, current = format_margin(recommendation.margin), recommendation.current
+    if current is not None and current.is_recommended:
+        reason = _reason_to_keep(current, recommendation.margin)
+        return f"this is the current configuration of the network: {reason}"
     if recommendation.is_best:
         return f"it has the lowest mean loss (P(best) = {recommendation.first_share:.0%})"
     group = f"of the {recommendation.candidate_rows} rows whose expected loss is at most {margin} above the lowest"
@@ -76,12 +77,11 @@ def recommendation_reason(recommendation: Recommendation) -> str:
     return f"{group} it is the cheapest (none of them is independent of the mini-batch)"
 
 
-def _reason_to_keep(recommendation: Recommendation) -> str:
-    margin, current = format_margin(recommendation.margin), recommendation.current
-    if current is None or current.expected_above_best <= recommendation.margin:
-        return f"its expected loss on other examples is at most {margin} above the lowest"
-    risk = f"{MAX_PROBABILITY_OF_HARM:.0%}"
-    return f"the row of lowest loss is worse by more than {margin} with a probability above {risk}"
+def _reason_to_keep(current: CurrentConfigurationRow, margin: float) -> str:
+    if current.expected_above_best <= margin:
+        return f"its expected loss on other examples is at most {format_margin(margin)} above the lowest"
+    risk = f"a probability above {MAX_PROBABILITY_OF_HARM:.0%}"
+    return f"the row of lowest loss is worse by more than {format_margin(margin)} with {risk}"
 
 
 def recommendation_caveats(recommendation: Recommendation, point_digits: int = DIGITS) -> list[str]:
