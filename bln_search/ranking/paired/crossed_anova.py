@@ -41,8 +41,8 @@ MIN_MODERATED_ROWS, MIN_MODERATED_SEEDS = 4, 3
 """With three rows a pair has no pair of other rows, from which its variance could be moderated. Variances of two seeds
 have one degree of freedom, and do not tell how they are distributed."""
 
-_MAX_DIFFERENCES_IN_MEMORY = 2**22
-"""Limit on the number of differences in memory."""
+_MAX_DIFFERENCES_IN_MEMORY = 2**17
+"""Limit on the number of differences in memory: they fit into the cache of a core."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +236,7 @@ def _mean_difference_and_sums_of_squares(
     sums = differences.shape[2] * (of_seed**2).sum(axis=0), differences.shape[0] * (of_example**2).sum(axis=1)
     differences -= of_seed[:, :, None]
     differences -= of_example
-    return np.stack([mean, *sums, (differences**2).sum(axis=(0, 2))])
+    return np.stack([mean, *sums, np.einsum("spn,spn->p", differences, differences)])
 
 
 def two_sided_p_values(mean: Floats, parts: Sequence[tuple[Floats, int]]) -> Floats:
