@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Annotated
+
+from pydantic import Field
 
 from bln_search.core.model_info import ModelInfo, NormPlacement
 from bln_search.core.tasks import TaskName
@@ -43,7 +46,12 @@ BUILT_IN_MODELS: Mapping[str, ModelInfo] = {
     ),
     "draw": ModelInfo(
         "bln_search.models.draw:DRAW",
-        options=frozenset({"widths", "glimpses", "latent", "attention", "normalize", "gain"}),
+        options=frozenset({"widths", "normalize", "gain"}),
+        own_options={
+            "glimpses": Annotated[int, Field(ge=1, le=1_024)],
+            "latent": Annotated[int, Field(ge=1, le=65_536)],
+            "attention": bool,
+        },
         norm_placements=("cell_output", "cells"),
         task=TaskName.DENSITY,
         data_sets=frozenset({"mnist_binarized"}),
@@ -51,7 +59,8 @@ BUILT_IN_MODELS: Mapping[str, ModelInfo] = {
     "gru": _describe_recurrent_network("gru"),
     "handwriting": ModelInfo(
         "bln_search.models.handwriting:Handwriting",
-        options=frozenset({"widths", "windows", "mixtures", "gain"}),
+        options=frozenset({"widths", "gain"}),
+        own_options=dict.fromkeys(("windows", "mixtures"), Annotated[int, Field(ge=1, le=1_024)]),
         takes_several_inputs=True,
         norm_placements=("cells",),
         task=TaskName.DENSITY,

@@ -19,7 +19,9 @@ class ModelInfo:
     Attributes:
         factory: Place of the factory, as `package.module:name`, which is imported when a network is built.
         arguments: Arguments of the factory that are not options.
-        options: Its options, keys of `model` in a study.
+        options: Its options among the keys of `model` that several models have.
+        own_options: Its further options, other keys of `model`: for each the type of its value, which pydantic checks,
+            such as `Annotated[int, Field(ge=1)]`. Their defaults are those of the factory.
         takes_token_ids: Whether inputs may be token ids.
         takes_several_inputs: Whether an example has several inputs with names.
         norm_placements: Values of `normalize` of a recurrent model, the default first; without `layers`, normalization
@@ -34,6 +36,7 @@ class ModelInfo:
     factory: str
     arguments: Mapping[str, Any] = field(default_factory=dict)
     options: frozenset[str] = frozenset()
+    own_options: Mapping[str, Any] = field(default_factory=dict)
     takes_token_ids: bool = False
     takes_several_inputs: bool = False
     norm_placements: tuple[NormPlacement, ...] = ()
@@ -41,6 +44,11 @@ class ModelInfo:
     is_stackable: bool = False
     task: str = ""
     data_sets: frozenset[str] = frozenset()
+
+    @property
+    def all_options(self) -> frozenset[str]:
+        """All keys of `model` that it takes."""
+        return self.options | self.own_options.keys()
 
     @property
     def is_recurrent(self) -> bool:

@@ -57,7 +57,7 @@ def list_text_models() -> list[str]:
 def find_model_problem(name: str, options: set[str]) -> str | None:
     """Why there is no model with this name and these options; None if there is, or if its options are not known."""
     info = MODELS.find_info(name)
-    unknown = [] if info is None else sorted(options - info.options)
+    unknown = [] if info is None else sorted(options - info.all_options)
     return f"the model {name} has no option {unknown[0]!r}: remove it" if unknown else MODELS.find_problem(name)
 
 

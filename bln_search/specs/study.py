@@ -325,7 +325,7 @@ class StudySpec(SpecSection):
         if not self.space:
             raise ValueError("the space is empty: name at least one key that varies, or remove it")
         for key, dimension in self.space.items():
-            _check_space_key(key)
+            _check_space_key(key, self.model)
             if isinstance(dimension, ChoiceDimension) and key in SECTIONS:
                 _check_section_choices(key, dimension)
         problem = None if self.search is None else self.search.find_space_problem(self.space, len(self.seeds_per_point))
@@ -350,14 +350,14 @@ def _select_keys(section: Any, names: tuple[str, ...]) -> Any:
     return {name: section[name] for name in names if name in section}
 
 
-def _check_space_key(key: str) -> None:
+def _check_space_key(key: str, model: ModelSpec) -> None:
     section, _, name = key.partition(".")
-    sections: dict[str, type[SpecSection]] = {"arm": ArmSpec, "training": TrainingSpec, "model": ModelSpec}
-    section_class = sections.get(section)
-    if section_class is None:
+    if section not in SECTIONS:
         raise ValueError(f"space: {key} starts with none of {', '.join(SECTIONS)}: write it like training.batch_size")
-    names = [field.alias or field_name for field_name, field in section_class.model_fields.items()]
-    if (name and name.partition(".")[0] not in names) or name in ("name", "method"):
+    fields = (ArmSpec if section == "arm" else TrainingSpec).model_fields
+    names = model.keys if section == "model" else [field.alias or field_name for field_name, field in fields.items()]
+    is_known = name.partition(".")[0] in ("", *names) or (section == "model" and model.has_unknown_options)
+    if not is_known or name in ("name", "method"):
         raise ValueError(f"space: {key} is not a key that varies; {section} has {', '.join(names)}")
 
 

@@ -21,7 +21,7 @@ def test_names_match_the_built_in_models_and_data_sets():
     variants = {"blocks", "depth", "cell"}  # ResNets by the first two, recurrent networks by the last
     common = {"input_shape", "classes", "norm", "vocabulary", *variants, "per_token"}
     for name, info in BUILT_IN_MODELS.items():
-        assert set(signature(get_model_factory(name)).parameters) - common == info.options, name
+        assert set(signature(get_model_factory(name)).parameters) - common == info.all_options, name
 
 
 def test_token_ids_need_a_model_with_an_embedding():

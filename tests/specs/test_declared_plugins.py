@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.metadata import EntryPoint
+from typing import Annotated
 
 import pytest
+from pydantic import Field
 
 from bln_search.core.data_set_info import DataSetInfo
 from bln_search.core.errors import SpecError
@@ -14,7 +17,7 @@ from bln_search.core.model_info import ModelInfo
 from bln_search.core.registry import DATA_SETS, MODELS
 from bln_search.core.task_plugin import TASKS, TaskPlugin
 from bln_search.core.tasks import TaskName
-from bln_search.specs import list_planned_trial_specs, parse_study
+from bln_search.specs import StudySpec, TrialSpec, list_planned_trial_specs, parse_study
 from bln_search.specs.split_sizes import list_known_split_sizes
 
 MODEL, DATA, NO_INFO = ModelInfo("lab:Net"), DataSetInfo("lab:ENTRY"), "text"
@@ -34,6 +37,10 @@ def declare(monkeypatch):
     return _declare
 
 
+OWN = {"own_options": {"steps": Annotated[int, Field(ge=1)], "sizes": tuple[float, ...]}}
+STEPS = {"kind": "choice", "values": [1, 0]}
+
+
 def study_of(**sections):
     study = {"name": "lab", "data": "digits", "model": "mlp", "arms": [{"method": "bn"}], "seeds": [0], **sections}
     named = {key: {"name": study[key]} for key in KINDS if isinstance(study.get(key), str)}
@@ -44,6 +51,12 @@ def study_of(**sections):
     ("attributes", "sections", "message"),
     [
         ({}, {"model": {"name": "lab", "widths": [4]}}, "the model lab has no option 'widths'"),
+        (OWN, {"model": {"name": "lab", "steps": 0}}, "model.steps: must be at least 1, not 0"),
+        (OWN, {"model": {"name": "lab", "steps": True}}, "model: steps does not take yes or no"),
+        (OWN, {"model": {"name": "lab", "stpes": 3}}, "the model lab has no option 'stpes'; did you mean `steps`?"),
+        (OWN, {"model": {"name": "lab", "colour": 3}}, "the model lab has no option 'colour': remove it"),
+        (OWN, {"model": "mlp", "space": {"model.steps": STEPS}}, "space: model.steps is not a key that varies"),
+        (OWN, {"space": {"model.steps": STEPS}}, "arm bn cannot take steps=0: steps must be at least 1, not 0"),
         ({}, {"data": "imdb"}, "the model lab takes measurements, imdb consists of token ids"),
         ({"norm_placements": ("layers",)}, {"training": {"compile": True}}, "compile: lab has loops over time steps"),
         ({"norm_placements": ("layers",)}, {"training": {"precision": "bf16"}}, "would round the states of lab"),
@@ -61,8 +74,36 @@ def study_of(**sections):
 )
 def test_a_study_that_does_not_suit_a_declared_model_is_refused(declare, attributes, sections, message):
     declare(model=ModelInfo("lab:Net", **attributes))
-    with pytest.raises(SpecError, match=message):
+    with pytest.raises(SpecError, match=re.escape(message)):
         study_of(**{"model": "lab", **sections})
+
+
+def test_problems_of_own_options_are_reported_with_all_others(declare):
+    declare(model=ModelInfo("lab:Net", options=frozenset({"widths"}), **OWN))
+    with pytest.raises(SpecError) as error:
+        study_of(model={"name": "lab", "steps": 0, "sizes": "x", "widths": [0]}, seeds=[-1])
+    assert [problem.split(": ")[1] for problem in error.value.problems] == [
+        "model.widths.0",
+        "model.steps",
+        "model.sizes",
+        "seeds.0",
+    ]
+
+
+def test_own_options_belong_to_the_digest_unless_they_are_not_set(declare):
+    declare(model=ModelInfo("lab:Net", **OWN))
+    plain, unset, study = (study_of(model={"name": "lab", **own}) for own in ({}, {"steps": None}, {"steps": "3"}))
+    assert plain.digest == unset.digest != study.digest
+    (trial,) = list_planned_trial_specs(study)
+    assert trial.model_options == {"steps": 3}
+    assert TrialSpec.model_validate_json(trial.canonical_json()) == trial
+
+
+def test_a_stored_study_is_read_without_the_package_of_its_model(declare):
+    declare(model=ModelInfo("lab:Net", **OWN))
+    study = study_of(model={"name": "lab", "steps": 3}, space={"model.steps": {"kind": "choice", "values": [1, 2]}})
+    del MODELS.plugins["lab"]
+    assert StudySpec.model_validate_json(study.canonical_json()).digest == study.digest
 
 
 @pytest.mark.parametrize(

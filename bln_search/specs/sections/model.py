@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from difflib import get_close_matches
+from functools import cache
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import (
+    ConfigDict,
+    Field,
+    JsonValue,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails
 
 from bln_search.core.method import Method
 from bln_search.core.model_info import ModelInfo, NormPlacement
@@ -37,11 +49,6 @@ class ModelSpec(SpecSection):
             `refuse` them, or use the population values of the `last_time_step`; by default `refuse`.
         mask_padding: Skip the padding of texts inside cells: the state stays as it is, and statistics are of the other
             examples of the mini-batch; by default `false`.
-        glimpses: Steps of draw; by default 64.
-        latent: Latent variables of each step of draw; by default 100.
-        windows: Gaussians of the window over the text in handwriting; by default 10.
-        mixtures: Gaussians of the density of a point in handwriting; by default 20.
-        attention: Whether draw reads and writes patches instead of whole images; by default true.
         dense_norms: Normalization of the two hidden dense layers of a vgg16, which the MBN paper's network lacks; by
             default true.
     """
@@ -50,7 +57,6 @@ class ModelSpec(SpecSection):
         {
             *("activation", "placement", "output_norm", "embedding", "dense", "dense_weights", "dropout"),
             *("recurrent_dropout", "normalize", "gain", "longer_sequences", "mask_padding", "dense_norms"),
-            *("glimpses", "latent", "attention", "windows", "mixtures"),
         }
     )
 
@@ -69,11 +75,29 @@ class ModelSpec(SpecSection):
     longer_sequences: Literal["refuse", "last_time_step"] | None = None
     mask_padding: bool | None = None
     dense_norms: bool | None = None
-    glimpses: Annotated[int, Field(ge=1, le=1_024)] | None = None
-    latent: Annotated[int, Field(ge=1, le=65_536)] | None = None
-    attention: bool | None = None
-    windows: Annotated[int, Field(ge=1, le=1_024)] | None = None
-    mixtures: Annotated[int, Field(ge=1, le=1_024)] | None = None
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _validate_with_own_options(cls, values: Any, validate: ModelWrapValidatorHandler[ModelSpec]) -> ModelSpec:
+        """Validate the options that the model alone has, and report their problems with those of the other keys."""
+        if not isinstance(values, dict):
+            return validate(values)
+        own = {key: value for key, value in values.items() if key not in cls.model_fields}
+        errors: list[Any] = []
+        try:
+            own = _validate_own_options(values.get("name"), own)
+        except ValidationError as error:
+            errors += error.errors()
+        try:
+            spec = validate({key: value for key, value in values.items() if key in cls.model_fields} | own)
+        except ValidationError as error:
+            errors = [*error.errors(), *errors]
+        if errors:
+            raise ValidationError.from_exception_data(cls.__name__, errors)
+        return spec
 
     @field_validator("output_norm")
     @classmethod
@@ -105,6 +129,16 @@ class ModelSpec(SpecSection):
         return MODELS.find_info(self.name) or ModelInfo(factory="")
 
     @property
+    def keys(self) -> list[str]:
+        """Name and options that a model may have, and those that this one has."""
+        return [*type(self).model_fields, *self.info.own_options]
+
+    @property
+    def has_unknown_options(self) -> bool:
+        """Whether it is not known which further keys the model has, because it has no description here."""
+        return MODELS.find_info(self.name) is None
+
+    @property
     def normalizes_inside_recurrent_cells(self) -> bool:
         """Whether there is normalization inside recurrent cells, at every time step."""
         return self.info.has_norms_in_cells_only or self.normalize not in (None, "layers")
@@ -118,3 +152,36 @@ class ModelSpec(SpecSection):
     def largest_specified_width(self) -> int:
         """Units of the widest layer that the study specifies; 0 if it specifies none."""
         return max([*(self.widths or ()), self.embedding or 0, self.dense or 0])
+
+
+def _validate_own_options(name: object, options: dict[str, Any]) -> dict[str, Any]:
+    """The values of options that a model alone has, without those that are not set.
+
+    Options of a model without a description are checked when its factory is called.
+
+    Raises:
+        ValidationError: The model does not have one of them, or it has an invalid value.
+    """
+    info = MODELS.find_info(name) if isinstance(name, str) else ModelInfo(factory="")
+    if info is None or not options:
+        return {key: value for key, value in options.items() if value is not None}
+    unknown = [_describe_unknown_option(key, name, info) for key in options if key not in info.own_options]
+    if unknown:
+        raise ValidationError.from_exception_data("own options", unknown)
+    section = _make_section_of_own_options(tuple(info.own_options.items()))
+    return section.model_validate(options).model_dump(mode="json", exclude_none=True)
+
+
+@cache
+def _make_section_of_own_options(types: tuple[tuple[str, Any], ...]) -> type[SpecSection]:
+    """The class of a section whose keys are these options of these types."""
+    fields: dict[str, Any] = {name: (kind | None, None) for name, kind in types}
+    return create_model("OwnOptions", __base__=SpecSection, **fields)
+
+
+def _describe_unknown_option(option: str, model: object, info: ModelInfo) -> InitErrorDetails:
+    known = ["name", *info.all_options] if info.factory else list(ModelSpec.model_fields)
+    similar = get_close_matches(str(option), known, n=1)
+    problem = f"the model {model} has no option {option!r}" if info.factory else "unknown key"
+    error = ValueError(f"{problem}; did you mean `{similar[0]}`?" if similar else f"{problem}: remove it")
+    return InitErrorDetails(type="value_error", loc=(option,), input=None, ctx={"error": error})
