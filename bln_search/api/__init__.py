@@ -1,9 +1,8 @@
 """Python interface: convert, initialize, evaluate, search, configure, export, load; corrupt images; compare scores."""
 
-from bln_search.api.apply import PerLayerConfigurationWithPopulations, apply_configuration
+from bln_search.api.apply import apply_configuration
 from bln_search.api.compare import compare
 from bln_search.api.compared_scores import ComparedScore, ComparedScores
-from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.convert import convert
 from bln_search.api.corrupt import corrupt
 from bln_search.api.evaluate import evaluate_configurations
@@ -15,10 +14,11 @@ from bln_search.api.export.trained_export import TrainedRow
 from bln_search.api.fine_tune import FineTuningResult, fine_tune
 from bln_search.api.initialize import initialize
 from bln_search.api.layer_search import search_layers
+from bln_search.api.ranked.conditions import RankedConditions
+from bln_search.api.ranked.layers import PerLayerConfigurationWithPopulations, RankedLayers
 from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.api.ranked.several_networks import load_ranked
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.api.ranked_layers import RankedLayers
-from bln_search.api.ranked_reader import load_ranked
 from bln_search.evaluation.split_metrics import Metric
 from bln_search.norms.replacement import register_norm_layer
 from bln_search.tasks.score import ExampleScores

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from torch import nn
 
 from bln_search.api.arguments import check_network_is_module, parse_flag
 from bln_search.api.fingerprint import NetworkFingerprint
+from bln_search.api.ranked.layers import PerLayerConfigurationWithPopulations
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
@@ -20,33 +20,6 @@ from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
 from bln_search.norms.network.stored_values import missing_stored_statistics
-from bln_search.norms.statistics import LayerPopulation
-
-
-@dataclass(frozen=True, repr=False)
-class PerLayerConfigurationWithPopulations:
-    """A per-layer configuration with the names of the layers and the population values that each layer reads.
-
-    Attributes:
-        configuration: The configuration of each layer.
-        layers: The names of the layers.
-        populations: The population values by layer.
-        blends: The weights of the population by layer, for layers with blended statistics.
-        measured_with: Fingerprint of the network with which the population values were measured; None if unknown.
-    """
-
-    configuration: PerLayerConfiguration
-    layers: tuple[str, ...]
-    populations: Mapping[str, LayerPopulation]
-    blends: Mapping[str, PopulationWeight] = field(default_factory=dict)
-    measured_with: NetworkFingerprint | None = None
-
-    def __str__(self) -> str:
-        return str(self.configuration)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__}: {self}>"
-
 
 Choice = (
     RankedConfiguration | PerLayerConfigurationWithPopulations | PerLayerConfiguration | InferenceConfiguration | str

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from bln_search.api.ranked.figures import make_plotly_figure
-from bln_search.api.ranked.record_table import RecordTable
-from bln_search.api.ranked.records import Record
+from bln_search.api.ranked.result_table import Record, ResultTable, make_plotly_figure
 from bln_search.ranking.comparison import RequiredData, RowVerdict, Verdict
 from bln_search.reports.charts.comparison import differences_chart
 from bln_search.reports.formatting import format_signed
@@ -63,7 +61,7 @@ class ComparedScore:
 
 
 @dataclass(frozen=True, repr=False)
-class ComparedScores(RecordTable):
+class ComparedScores(ResultTable):
     """Rows of a table of scores, from best to worst; printing it prints the table, a notebook shows it.
 
     Attributes:

@@ -14,7 +14,6 @@ from bln_search.api.arguments import (
     parse_gathered_moments,
     parse_memory_limit,
 )
-from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.estimates import parse_blends, parse_population_loaders
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.condition_loaders import parse_condition_loaders
@@ -25,8 +24,9 @@ from bln_search.api.inputs.score import UserScore, parse_score
 from bln_search.api.network_evaluation import CheckedEvaluationArguments, NetworkEvaluator
 from bln_search.api.network_list import compute_fingerprints_unless_equal, parse_networks
 from bln_search.api.progress_lines import ProgressLines
+from bln_search.api.ranked.conditions import RankedConditions
+from bln_search.api.ranked.several_networks import combine_tables_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.api.several_tables import combine_tables_over_networks
 from bln_search.api.staged_evaluation import StopName, check_stop, evaluate_until_decided
 from bln_search.core.enums import Correction, parse_enum
 from bln_search.evaluation.adapted_network import Forward

@@ -35,7 +35,7 @@ from bln_search.api.inputs.loaders import load_split_into_memory
 from bln_search.api.inputs.role_loader import Loader
 from bln_search.api.inputs.score import UserScore, describe_score, last_score_had_correctness, parse_score
 from bln_search.api.progress_lines import ProgressLines
-from bln_search.api.ranked_layers import RankedLayers
+from bln_search.api.ranked.layers import RankedLayers
 from bln_search.api.weighted_search import find_search_weights
 from bln_search.core.enums import (
     Correction,

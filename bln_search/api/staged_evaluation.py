@@ -22,8 +22,8 @@ from bln_search.api.compiled import run_compiled_networks_eagerly
 from bln_search.api.inputs.condition_loaders import SplitLoaders
 from bln_search.api.inputs.role_loader import Loader, RoleLoader
 from bln_search.api.network_evaluation import ConditionMeasurements, LoadedSplit, NetworkEvaluator
+from bln_search.api.ranked.several_networks import rank_means_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.api.several_tables import rank_means_over_networks
 from bln_search.core.records import Evaluation, ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.data.inputs import map_tensors

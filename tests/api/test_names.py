@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, evaluate_configurations, search_layers
-from bln_search.api.apply import PerLayerConfigurationWithPopulations
+from bln_search.api.ranked.layers import PerLayerConfigurationWithPopulations
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.core.errors import DataError, ModelError

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 import bln_search
-from bln_search.api.ranked.file_format import ranked_file_content_sha256
+from bln_search.api.ranked.file import ranked_file_content_sha256
 from bln_search.core.errors import BatchDependenceWarning, ModelError
 from tests.api.own_network import make_loader
 

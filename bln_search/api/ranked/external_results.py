@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from types import MappingProxyType
-from typing import Protocol, TypedDict
+from typing import TypedDict
 
 from pydantic import ValidationError
 
-from bln_search.api.ranked.writer import WritableTable
+from bln_search.api.ranked.rows import RankedRows
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
@@ -37,19 +38,12 @@ class ExternalResultsArguments(TypedDict, total=False):
     model: str
 
 
-class SubmittableTable(WritableTable, Protocol):
-    """What is submitted: the attributes of `RankedConfigurations`."""
-
-    @property
-    def per_network_tables(self) -> Sequence[WritableTable]: ...  # noqa: D102  # as of RankedConfigurations
-
-
 def build_external_results(
-    table: SubmittableTable,
+    table: RankedRows,
     name: str,
     *,
     ranking_condition: str = "",
-    conditions: Mapping[str, SubmittableTable] = MappingProxyType({}),
+    conditions: Mapping[str, RankedRows] = MappingProxyType({}),
     title: str = "",
     method: str | None = None,
     network_names: Sequence[str] | None = None,
@@ -90,12 +84,9 @@ def build_external_results(
             score=_build_external_score(table),
             ranked_on=table.board.ranked_on,
             per_slot=table.per_slot,
-            class_prior=None
-            if table.class_prior is None
-            else ExternalBaseline(loss=table.class_prior.loss, accuracy=table.class_prior.accuracy),
-            deployed=None
-            if table.deployed is None
-            else ExternalInferenceRow(configuration=table.deployed.configuration, estimate=table.deployed.estimate),
+            class_prior=table.class_prior and ExternalBaseline(**asdict(table.class_prior)),
+            deployed=table.deployed
+            and ExternalInferenceRow(configuration=table.deployed.configuration, estimate=table.deployed.estimate),
             evaluations=tuple(
                 evaluation
                 for condition, submitted in {"": table, **conditions}.items()
@@ -125,7 +116,7 @@ def _choose_method(codes: set[InferenceConfiguration], method: str | None) -> Me
 
 
 def _build_external_networks(
-    tables: Sequence[WritableTable], fingerprints: Sequence[str], names: Sequence[str] | None
+    tables: Sequence[RankedRows], fingerprints: Sequence[str], names: Sequence[str] | None
 ) -> tuple[ExternalNetwork, ...]:
     """The networks with their names, by default their positions. Raises ModelError for another number of names."""
     if names is None:
@@ -136,7 +127,7 @@ def _build_external_networks(
     return tuple(ExternalNetwork(name=name, sha256=digest) for name, digest in zip(names, digests, strict=True))
 
 
-def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
+def _example_counts_by_split(table: RankedRows) -> dict[Split, int]:
     """The number of examples of each split. Raises ModelError where mini-batch sizes have different numbers."""
     counts: dict[Split, set[int]] = {}
     for key, outcomes in table.outcomes.items():
@@ -152,7 +143,7 @@ def _example_counts_by_split(table: WritableTable) -> dict[Split, int]:
     return {split: next(iter(sizes)) for split, sizes in counts.items()}
 
 
-def _build_external_score(table: WritableTable) -> ExternalLossDescription | None:
+def _build_external_score(table: RankedRows) -> ExternalLossDescription | None:
     """The loss of a table; None for the cross-entropy of a classification."""
     if table.score == CROSS_ENTROPY and table.has_accuracy:
         return None
@@ -160,7 +151,7 @@ def _build_external_score(table: WritableTable) -> ExternalLossDescription | Non
 
 
 def _build_external_evaluations_of_row(
-    network: int, row: LeaderboardRow, table: WritableTable, condition: str
+    network: int, row: LeaderboardRow, table: RankedRows, condition: str
 ) -> list[ExternalEvaluation]:
     """The evaluations of a row; a row without a value has one on the split that ranks."""
     identity = {

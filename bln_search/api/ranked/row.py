@@ -12,7 +12,8 @@ from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
-from bln_search.norms.statistics import LayerPopulation
+from bln_search.norms.network.layers import is_population_of_data
+from bln_search.norms.statistics import LayerPopulation, configuration_of_layer_in_row, select_layer_population
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 
@@ -117,3 +118,27 @@ class RankedConfiguration:
         loss = "" if metrics is None else f", validation loss {metrics.loss.mean:.4f}"
         values = "".join(f", {name} {value:.4f}" for name, value in self.metrics.get(Split.VALIDATION, {}).items())
         return f"<{type(self).__name__}: {self}, {rank}{loss}{values}>"
+
+
+def row_populations_and_layers_without_one(
+    row: LeaderboardRow, populations: Mapping[str, LayerPopulationsByName]
+) -> tuple[dict[str, LayerPopulation], frozenset[str]]:
+    """Return the values that a row reads by the name of the layer, and the layers without a population of its estimate.
+
+    Args:
+        row: The row.
+        populations: The population values of each layer, by estimate.
+    """
+    names = dict.fromkeys(name for layers in populations.values() for name in layers)
+    read: dict[str, LayerPopulation] = {}
+    without_estimate = set()
+    name_of_population = None if row.estimate is None else parse_estimate_label(row.estimate)[0]
+    for name in names:
+        by_estimate = {estimate: layers[name] for estimate, layers in populations.items() if name in layers}
+        configuration = configuration_of_layer_in_row(row.configuration, row.estimate, by_estimate)
+        population = select_layer_population(configuration, row.estimate, by_estimate)
+        if population is not None:
+            read[name] = population
+        if configuration != row.configuration and not is_population_of_data(name_of_population):
+            without_estimate.add(name)
+    return read, frozenset(without_estimate)

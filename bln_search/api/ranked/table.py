@@ -1,28 +1,42 @@
-"""The ranked table of a network, with what is needed to apply any of its rows."""
+"""The ranked table of a network: its rows compared over examples, of which one is recommended."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Self, Unpack
 
-from bln_search.api.ranked.chart import plot_row_losses
-from bln_search.api.ranked.compared_configurations import ComparedRankedRows
+import numpy as np
+
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
-from bln_search.api.ranked.metric_columns import insert_user_metric_columns
-from bln_search.api.ranked.printing import (
+from bln_search.api.ranked.file import write_ranked_tables
+from bln_search.api.ranked.records import build_ranked_records, insert_user_metric_columns
+from bln_search.api.ranked.result_table import (
+    Record,
+    ResultTable,
     format_chart_row_label,
     left_out_lines,
+    make_plotly_figure,
     mark_rows_of_all_sizes,
-    staged_reading_lines,
 )
-from bln_search.api.ranked.record_table import RecordTable
-from bln_search.api.ranked.records import Record, build_ranked_records
-from bln_search.api.ranked.writer import write_ranked_tables
+from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.api.ranked.rows import RankedRows
 from bln_search.core.errors import ModelError
-from bln_search.ranking.comparison import MAX_COMPARED_ROWS
+from bln_search.core.records import RowKey
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
+from bln_search.ranking.looks import level_of_look
+from bln_search.ranking.paired import compare_rows
+from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, find_arms_no_better_than_prior
+from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
+from bln_search.reports.charts.ranked_rows import RowLoss, row_losses_chart
 from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.result import summarize_analysis
 from bln_search.reports.terminal.fitted_table import FittedTable
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
@@ -30,7 +44,7 @@ from bln_search.specs.external_results import ExternalResults
 
 
 @dataclass(frozen=True, repr=False)
-class RankedConfigurations(ComparedRankedRows, RecordTable):
+class RankedConfigurations(RankedRows, ResultTable):
     """Rows from best to worst, rows without a rank last; printing it prints the table, a notebook shows it.
 
     Rows that share a letter in the table are not significantly different (`comparison`). A row that is independent of
@@ -45,12 +59,143 @@ class RankedConfigurations(ComparedRankedRows, RecordTable):
         ranked.of_network(1)  # of several networks: the table of the second one
     """
 
+    @property
+    def best(self) -> RankedConfiguration:
+        """The first row. Raises ModelError if no row has a value."""
+        if self.board.best_row is None:
+            reason = next((row.reason for row in self.board.rows if row.reason), "there is no row")
+            raise ModelError(f"no configuration could be measured: {reason}")
+        return self[0]
+
+    @property
+    def best_batch_independent(self) -> RankedConfiguration | None:
+        """The row of lowest loss that is independent of the mini-batch; None if no ranked row is."""
+        return next((candidate for candidate in self if candidate.row.rank and candidate.is_independent), None)
+
+    @property
+    def as_is(self) -> RankedConfiguration | None:
+        """The row of the network before conversion by `same`, at its best mini-batch size.
+
+        None for a network that was not converted by `same`, and if the row has no rank.
+        """
+        if self.deployed is None:
+            return None
+        key = self.deployed.configuration, self.deployed.estimate
+        rows = (candidate for candidate in self if candidate.row.rank is not None)
+        return next((row for row in rows if (row.configuration, row.row.estimate) == key), None)
+
+    @property
+    def recommended(self) -> RankedConfiguration:
+        """The row to use: of the rows whose expected loss is within the margin, the cheapest independent one.
+
+        It depends on the mini-batch if all these rows do; `best_batch_independent` never does. The row of the network
+        before conversion (`as_is`) is recommended if it is one of them: the question is then which row these networks
+        should use, and only examples vary.
+        Raises ModelError if no row has a value.
+        """
+        recommendation = self.recommendation
+        if recommendation is None:
+            return self.as_is or self.best
+        return next(candidate for candidate in self if candidate.row.key == recommendation.key)
+
+    def recommended_for(self, *, batch_size: int | None = None) -> RankedConfiguration:
+        """The row to use at one mini-batch size, `at_batch_size(batch_size).recommended`; None for the best size.
+
+        Raises:
+            ValueError: No row was evaluated at this size.
+            ModelError: No row has a value.
+        """
+        if batch_size is None:
+            return self.recommended
+        if batch_size not in self._recommended_by_batch_size:
+            self._recommended_by_batch_size[batch_size] = self.at_batch_size(batch_size).recommended
+        return self._recommended_by_batch_size[batch_size]
+
+    @cached_property
+    def _recommended_by_batch_size(self) -> dict[int, RankedConfiguration]:
+        return {}
+
+    def with_margin(self, margin: float) -> Self:
+        """The table with another margin, the difference of mean losses up to which rows are practically equal.
+
+        Args:
+            margin: In the unit of the loss. By default 0.01 nats for a score that says which predictions are correct,
+                else 1 % of the lowest loss.
+
+        Raises:
+            ValueError: The margin is negative or not finite.
+        """
+        if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < math.inf:
+            raise ValueError(f"the margin is a number of at least 0, not {margin!r}")
+        if self.staged_reading is not None and self.staged_reading.is_decided:
+            raise ValueError("stop='decided' has ended this evaluation with another margin: evaluate without stop=")
+        return replace(self, margin=margin)
+
+    @cached_property
+    def recommendation(self) -> Recommendation | None:
+        """The reasons for `recommended`; None if fewer than two rows could be compared."""
+        if self.comparison is None:
+            return None
+        return recommend_row(
+            self.comparison,
+            {},
+            per_slot=self.per_slot,
+            prior_loss=None if self.class_prior is None else self.class_prior.loss,
+        )
+
+    @cached_property
+    def comparison(self) -> Comparison | None:
+        """The best rows, compared over the examples of the split that ranks; None for fewer than two rows or examples.
+
+        With one network, or with `as_is`, it generalizes to other examples; with several networks also to others that
+        are trained alike.
+        """
+        as_is = None if self.as_is is None else self.as_is.row.key
+        compared = self._ranked_keys[:MAX_COMPARED_ROWS]
+        if as_is is not None and as_is not in compared:
+            compared[-1] = as_is
+        table = self.find_outcome_table_of_rows(compared) if len(compared) > 1 else None
+        if table is None:
+            return None
+        return compare_rows(
+            compared,
+            table,
+            self.board.ranked_on,
+            margin=self.margin,
+            level=level_of_look(0) if self.staged_reading is None else self.staged_reading.level,
+            not_compared=len(self._ranked_keys) - len(compared),
+            current=as_is,
+            per_slot=self.per_slot,
+        )
+
+    @property
+    def _ranked_keys(self) -> list[RowKey]:
+        return [row.key for row in self.distinct_board.rows if row.rank is not None]
+
+    @property
+    def baseline_warning(self) -> str | None:
+        """A warning that no row has a lower loss than predicting the class frequencies; None where one has."""
+        return (
+            None if self._class_prior_comparison is None else class_prior_baseline_warning(self._class_prior_comparison)
+        )
+
+    @cached_property
+    def _class_prior_comparison(self) -> ArmsNoBetterThanPrior | None:
+        return find_arms_no_better_than_prior(self.board, self.class_prior)
+
+    @property
+    def analysis(self) -> Analysis:
+        """Comparison, recommendation and check against the class prior together, as a study has them."""
+        return Analysis(
+            comparison=self.comparison,
+            class_prior=self.class_prior,
+            recommendation=self.recommendation,
+            no_better_than_class_prior=self._class_prior_comparison,
+        )
+
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row, with the column names of the exports of a study."""
-        splits = {split for row in self.board.rows for split in row.metrics}
-        return build_ranked_records(
-            self, self.comparison, splits=splits, accuracy=self.has_accuracy, metric_names=self.higher_is_better
-        )
+        return build_ranked_records(self, self.comparison)
 
     def plot(self) -> Any:
         """The loss of each row with its 95 % confidence interval, as a `plotly.graph_objects.Figure`.
@@ -62,18 +207,24 @@ class RankedConfigurations(ComparedRankedRows, RecordTable):
             MissingPackageError: plotly is not installed.
             ModelError: No row has a value, or there are fewer than two examples.
         """
-        keys = [row.key for row in self.distinct_board.rows if row.rank is not None][:MAX_COMPARED_ROWS]
+        keys = self._ranked_keys[:MAX_COMPARED_ROWS]
         outcomes = self.find_outcome_table_of_rows(keys) if keys else None
         if outcomes is None:
             raise ModelError("a chart needs a row with a value and at least two examples")
-        return plot_row_losses(
-            {key: format_chart_row_label(key, self.batch_sizes_by_row[key], self.batch_sizes) for key in keys},
-            outcomes.losses,
-            recommended=self.recommended.row.key,
-            per_slot=self.per_slot,
-            split=self.board.ranked_on,
-            scope="networks and examples" if self.networks else "examples",
-        )
+        intervals = compare_sums_of_means_with_zero([outcomes.losses.astype(np.float64)])
+        recommended = self.recommended.row.key
+        rows = [
+            RowLoss(
+                format_chart_row_label(key, self.batch_sizes_by_row[key], self.batch_sizes),
+                float(intervals.mean[position]),
+                float(intervals.half[position]),
+                is_independent=is_deterministic_configuration(key.configuration, per_slot=self.per_slot),
+                is_recommended=key == recommended,
+            )
+            for position, key in enumerate(keys)
+        ]
+        scope = "networks and examples" if self.networks else "examples"
+        return make_plotly_figure(row_losses_chart(rows, split=str(self.board.ranked_on), scope=scope))
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table with outcomes and population values to a file, atomically; `bln_search.load_ranked` reads it.
@@ -117,22 +268,30 @@ class RankedConfigurations(ComparedRankedRows, RecordTable):
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         analysis = self.analysis
-        recommended = None if self.recommendation is None else self.recommendation.key
         table = leaderboard_table(
             self.distinct_board,
             compared=compared_rows_by_key(analysis),
-            recommended=recommended,
+            recommended=None if self.recommendation is None else self.recommendation.key,
             score=f"{self.score.text} (lower is better)",
         )
         lines = [
             *unranked_reason_lines(self.distinct_board),
-            *staged_reading_lines(self.staged_reading, self.board.ranked_on),
+            *self._staged_reading_lines(),
             *left_out_lines(self.left_out_by_split),
             *summarize_analysis(analysis).summary_lines,
         ]
-        table = insert_user_metric_columns(
-            table, list(self), self.higher_is_better, {key.split for key in self.metric_values}
-        )
         sizes = [self.batch_sizes_by_row[row.key] for row in self.distinct_board.rows]
-        table = mark_rows_of_all_sizes(table, sizes, self.batch_sizes)
-        return table, lines
+        return mark_rows_of_all_sizes(insert_user_metric_columns(table, self), sizes, self.batch_sizes), lines
+
+    def _staged_reading_lines(self) -> list[str]:
+        """One line that says how much of the split was read; none for an evaluation that did not stop by itself."""
+        reading, split = self.staged_reading, self.board.ranked_on
+        if reading is None:
+            return []
+        if reading.examples < reading.of:
+            return [
+                f"Decided after {reading.examples:,} of {reading.of:,} {split} examples: figures are means over these "
+                "examples."
+            ]
+        outcome = "Decided" if reading.is_decided else "Not decided"
+        return [f"{outcome} after all {reading.of:,} {split} examples, which were read in stages."]

@@ -45,7 +45,7 @@ def submit_results(
     Colleagues then see its leaderboard. Results that the service has already are not stored again.
     """
     from bln_search.api import load_ranked
-    from bln_search.api.conditions.tables import RankedConditions
+    from bln_search.api.ranked.conditions import RankedConditions
 
     ranked = load_ranked(file)
     if not isinstance(ranked, RankedConditions):

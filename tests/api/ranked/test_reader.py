@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import bln_search
-from bln_search.api.ranked.file_format import FORMAT_VERSION
+from bln_search.api.ranked.file import FORMAT_VERSION
 from bln_search.core.errors import DataError, OutputFileError
 from bln_search.core.version import VERSION
 from tests.api.own_network import make_loader, make_network

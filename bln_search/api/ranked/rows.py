@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.inputs.metrics import MetricValues, metric_values_of_row_by_split
 from bln_search.api.ranked.equal_rows import DistinctRowsOfBoard, SizesByKey, merge_rows_equal_at_all_sizes
-from bln_search.api.ranked.metric_columns import sort_rows_by_metric
-from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
-from bln_search.api.ranked.row_populations import row_populations_and_layers_without_one
+from bln_search.api.ranked.row import (
+    LayerPopulationsByName,
+    RankedConfiguration,
+    row_populations_and_layers_without_one,
+)
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
@@ -166,7 +169,16 @@ class RankedRows:
         Equal values keep the order of the loss; rows without a number are last. Ranks, groups and the recommendation
         stay those of the loss. Raises KeyError if there is no metric of this name.
         """
-        return sort_rows_by_metric(self, name, self.higher_is_better, self.board.ranked_on)
+        if name not in self.higher_is_better:
+            names = ", ".join(self.higher_is_better) or "none: evaluate_configurations takes metrics="
+            raise KeyError(f"there is no metric {name!r}: there are {names}")
+        sign = -1 if self.higher_is_better[name] else 1
+
+        def sort_key(row: RankedConfiguration) -> tuple[bool, float]:
+            value = row.metrics.get(self.board.ranked_on, {}).get(name, math.nan)
+            return math.isnan(value), 0.0 if math.isnan(value) else sign * value
+
+        return sorted(self, key=sort_key)
 
     @overload
     def __getitem__(self, index: int | str | InferenceConfiguration) -> RankedConfiguration: ...

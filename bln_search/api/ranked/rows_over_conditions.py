@@ -1,4 +1,4 @@
-"""Rows that have a value in every condition, with their losses."""
+"""Rows that have a value in every condition, with their losses: compared, printed and as records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.api.ranked.equal_rows import SizesByKey, merge_rows_equal_at_all_sizes
+from bln_search.api.ranked.result_table import Record, mark_rows_of_all_sizes
 from bln_search.api.ranked.table import RankedConfigurations
+from bln_search.core.enums import Split
+from bln_search.core.method import Statistic
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import RowVerdict
 from bln_search.ranking.leaderboard import LeaderboardRow
@@ -20,13 +23,30 @@ from bln_search.ranking.paired.condition_comparison import (
     compare_rows_over_conditions,
     join_conditions_by_target,
 )
-from bln_search.ranking.selection.condition_criteria import Criterion, compute_criterion_values
+from bln_search.ranking.selection.condition_criteria import (
+    Criterion,
+    compute_criterion_values,
+    regret_by_row_and_condition,
+)
 from bln_search.ranking.selection.expected_loss import default_margin
+from bln_search.ranking.selection.row_cost import is_deterministic_configuration
+from bln_search.reports.leaderboard_columns import METRICS, SPLITS, find_metric_value
+from bln_search.reports.terminal.columns import CellKind, Column
+from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.terminal.row_columns import row_identity_columns, verdict_column
 
 MAX_COMPARED_ROWS_OVER_CONDITIONS = 200
 """Number of rows, from the best one down, that are compared over conditions."""
 
 Tables = Mapping[str, RankedConfigurations]
+
+_DROP_VERDICT, _DROP_POPULATION = 1, 2
+
+_CRITERION_LEGENDS = {
+    Criterion.MEAN: "mean: of the losses of all conditions",
+    Criterion.WORST: "worst: highest loss of any condition",
+    Criterion.REGRET: "regret: largest loss above the lowest loss of a condition",
+}
 
 
 @dataclass(frozen=True)
@@ -48,9 +68,13 @@ class RowsOverConditions:
     without_value: tuple[LeaderboardRow, ...]
 
     @property
-    def condition_names(self) -> tuple[str, ...]:
-        """Names of the conditions."""
-        return tuple(self.tables)
+    def first_table(self) -> RankedConfigurations:
+        """The table of the first condition, which has what all conditions share: the score, its margin and rows."""
+        return next(iter(self.tables.values()))
+
+    def is_independent(self, key: RowKey) -> bool:
+        """Whether the output of a row for an example is independent of the mini-batch."""
+        return is_deterministic_configuration(key.configuration, per_slot=self.first_table.per_slot)
 
     def criterion_values(self, criterion: Criterion) -> NDArray[np.float64]:
         """Value of each row."""
@@ -74,7 +98,7 @@ class RowsOverConditions:
     @cached_property
     def as_is_row_key(self) -> RowKey | None:
         """The row of the network before conversion, at its size of lowest mean loss; None where there is none."""
-        deployed = next(iter(self.tables.values())).deployed
+        deployed = self.first_table.deployed
         if deployed is None:
             return None
         row = deployed.configuration, deployed.estimate
@@ -89,7 +113,7 @@ class RowsOverConditions:
 
     def margin(self, criterion: Criterion) -> float:
         """Difference of values of a criterion up to which rows are practically equal."""
-        first = next(iter(self.tables.values()))
+        first = self.first_table
         if first.margin is not None:
             return first.margin
         scale = (
@@ -107,6 +131,69 @@ class RowsOverConditions:
         tables = [table.find_outcome_table_of_rows(keys) for table in self.tables.values()]
         complete = [table for table in tables if table is not None]
         return join_conditions_by_target(complete) if len(complete) == len(tables) else None
+
+    def to_table(self, batch_sizes: Sequence[int]) -> FittedTable:
+        """The rows by increasing mean over conditions. batch_sizes: all sizes that were evaluated."""
+        score = f"numbers: {self.first_table.score.text} (lower is better)"
+        numbers = [
+            Column(name, [f"{loss:.4f}" for loss in losses], CellKind.NUMBER, legend="" if position else score)
+            for position, (name, losses) in enumerate(zip(self.tables, self.losses.T, strict=True))
+        ]
+        for criterion, legend in _CRITERION_LEGENDS.items():
+            cells = [f"{value:.4f}" for value in self.criterion_values(criterion)] if self.keys else []
+            numbers.append(Column(criterion, cells, CellKind.NUMBER, legend=legend))
+        verdict = verdict_column(self.verdicts, _DROP_VERDICT, "the first one, in the mean")
+        columns = [
+            *([] if verdict is None else [verdict]),
+            *row_identity_columns(self.keys, _DROP_POPULATION),
+            *numbers,
+        ]
+        by_reason = {(row.configuration, row.reason): row for row in self.without_value}
+        notes = [
+            f"no value in every condition: {row.configuration} ({row.reason or row.state})"
+            for row in by_reason.values()
+        ]
+        sizes = [self.batch_sizes[key] for key in self.keys]
+        return mark_rows_of_all_sizes(FittedTable(columns, notes=notes), sizes, batch_sizes)
+
+    def to_records(self) -> list[Record]:
+        """One record for each row, by increasing mean over conditions; rows without a value somewhere are last."""
+        has_rows = bool(self.keys)
+        regrets = regret_by_row_and_condition(self.losses) if has_rows else self.losses
+        values: dict[Criterion, NDArray[np.float64]] = (
+            {criterion: self.criterion_values(criterion) for criterion in Criterion} if self.keys else {}
+        )
+        reasons = {row.key: row.reason or str(row.state) for row in self.without_value}
+        records = []
+        for index, key in enumerate([*self.keys, *reasons]):
+            has_value = index < len(self.keys)
+            record: Record = {"configuration": str(key.configuration)}
+            record |= {statistic.value: key.configuration.source_of(statistic).value for statistic in Statistic}
+            record |= {
+                "population": key.estimate,
+                "batch_size": key.batch_size,
+                "batch_sizes": " ".join(map(str, self.batch_sizes[key])),
+                "independent": self.is_independent(key),
+                "verdict": self.verdicts[index] if has_value else None,
+            }
+            for criterion in Criterion:
+                record[str(criterion)] = float(values[criterion][index]) if has_value else None
+            for position, name in enumerate(self.tables):
+                record[f"{name}_regret"] = float(regrets[index, position]) if has_value else None
+                record |= self._metrics_of_condition(name, key)
+            record["reason"] = reasons.get(key)
+            records.append(record)
+        return records
+
+    def _metrics_of_condition(self, name: str, key: RowKey) -> Record:
+        """Loss and accuracy of a row on each split with results."""
+        has_test = any(Split.TEST in row.metrics for row in self.tables[name].board.rows)
+        record: Record = {}
+        for split in SPLITS if has_test else SPLITS[:1]:
+            for metric in METRICS if self.first_table.has_accuracy else METRICS[:1]:
+                value = find_metric_value(self.get_row(name, key), split, metric)
+                record[f"{name}_{split}_{metric}"] = None if value is None else value.mean
+        return record
 
 
 def rank_rows_over_conditions(tables: Tables) -> RowsOverConditions:

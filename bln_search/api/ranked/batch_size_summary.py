@@ -6,18 +6,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from bln_search.api.conditions.recommendation import RecommendationOverConditions
-from bln_search.api.ranked.figures import make_plotly_figure
-from bln_search.api.ranked.record_table import RecordTable
-from bln_search.api.ranked.records import Record
+from bln_search.api.ranked.condition_recommendation import RecommendationOverConditions
+from bln_search.api.ranked.result_table import Record, ResultTable, make_plotly_figure
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.reports.charts.ranked_rows import criterion_values_by_batch_size_chart
 from bln_search.reports.terminal.columns import CellKind, Column
 from bln_search.reports.terminal.fitted_table import FittedTable
 
+_COLUMNS = (
+    ("batch_size", "batch", CellKind.NUMBER, ""),
+    ("over", "over", CellKind.CODE, ""),
+    ("row", "use", CellKind.CODE, ""),
+    ("independent", "independent", CellKind.CODE, ""),
+    ("value", "value", CellKind.NUMBER, "value: what is minimized"),
+    ("excess", "above lowest", CellKind.NUMBER, ""),
+    (
+        "regret",
+        "regret",
+        CellKind.NUMBER,
+        "regret: largest loss above the lowest loss of a condition at this size",
+    ),
+    ("as_is", "as is", CellKind.NUMBER, "as is: value of the network before conversion"),
+    ("alternative", "best independent", CellKind.CODE, ""),
+    (
+        "alternative_cost",
+        "its cost",
+        CellKind.NUMBER,
+        "best independent: the best row that is independent of the mini-batch; its cost: value above that of the row "
+        "to use",
+    ),
+)
+"""Name in records, heading, kind and legend of the printed columns."""
+
+_KEYS = "batch_size", "over", "row"
+
 
 @dataclass(frozen=True, repr=False)
-class RecommendationsByBatchSizeAndCriterion(RecordTable):
+class RecommendationsByBatchSizeAndCriterion(ResultTable):
     """One recommendation for each mini-batch size and criterion; printing it prints a table.
 
     Attributes:
@@ -77,36 +102,16 @@ class RecommendationsByBatchSizeAndCriterion(RecordTable):
     def _table_with_sentences(self) -> tuple[FittedTable, Sequence[str]]:
         records = self.to_records()
 
-        def format_record_column(name: str) -> list[str]:
-            return [_format_record_value(record[name]) for record in records]
-
         columns = [
-            Column("batch", format_record_column("batch_size"), CellKind.NUMBER, is_key=True),
-            Column("over", format_record_column("over"), CellKind.CODE, is_key=True),
-            Column("use", format_record_column("row"), CellKind.CODE, is_key=True),
-            Column("independent", format_record_column("independent"), CellKind.CODE),
-            Column("value", format_record_column("value"), CellKind.NUMBER, legend="value: what is minimized"),
-            Column("above lowest", format_record_column("excess"), CellKind.NUMBER, drop_order=1),
             Column(
-                "regret",
-                format_record_column("regret"),
-                CellKind.NUMBER,
-                legend="regret: largest loss above the lowest loss of a condition at this size",
-            ),
-            Column(
-                "as is",
-                format_record_column("as_is"),
-                CellKind.NUMBER,
-                legend="as is: value of the network before conversion",
-            ),
-            Column("best independent", format_record_column("alternative"), CellKind.CODE),
-            Column(
-                "its cost",
-                format_record_column("alternative_cost"),
-                CellKind.NUMBER,
-                legend="best independent: the best row that is independent of the mini-batch; its cost: "
-                "value above that of the row to use",
-            ),
+                heading,
+                [_format_record_value(record[name]) for record in records],
+                kind,
+                legend=legend,
+                is_key=name in _KEYS,
+                drop_order=1 if name == "excess" else None,
+            )
+            for name, heading, kind, legend in _COLUMNS
         ]
         return FittedTable(columns), []
 

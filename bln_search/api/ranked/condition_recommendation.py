@@ -9,8 +9,8 @@ from statistics import fmean
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.api.conditions.rows import MAX_COMPARED_ROWS_OVER_CONDITIONS, RowsOverConditions
 from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.api.ranked.rows_over_conditions import MAX_COMPARED_ROWS_OVER_CONDITIONS, RowsOverConditions
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.names import format_count_with_noun
@@ -19,8 +19,13 @@ from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.paired.condition_selection import RowSelectedOverConditions, select_row_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion
-from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.sentences.leaderboard import format_sentence
+
+_CRITERION_LABELS: Mapping[str, str] = {
+    Criterion.MEAN: "Mean over conditions",
+    Criterion.WORST: "Worst condition",
+    Criterion.REGRET: "Largest regret",
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,15 +75,12 @@ class RecommendationOverConditions:
         """The recommendation in lines: the row, then facts."""
         sizes = "" if self.is_independent else f" at mini-batches of {self.row.row.batch_size}"
         dependence = "independent of" if self.is_independent else "depends on"
+        excess = "the lowest" if self.excess <= 0 else f"{self.excess:.4f} above the lowest"
         headline = (
-            f"{_criterion_or_condition_label(self.over)}: use {self.row}{sizes} – {self.value:.4f}, "
-            f"{self._format_excess_above_lowest()}, "
-            f"{dependence} the mini-batch"
+            f"{_CRITERION_LABELS.get(self.over, f'Condition {self.over}')}: use {self.row}{sizes} – {self.value:.4f}, "
+            f"{excess}, {dependence} the mini-batch"
         )
         return [headline, *(f"• {format_sentence(fact)}" for fact in self._fact_sentences())]
-
-    def _format_excess_above_lowest(self) -> str:
-        return "the lowest" if self.excess <= 0 else f"{self.excess:.4f} above the lowest"
 
     def _fact_sentences(self) -> list[str]:
         facts = []
@@ -116,15 +118,6 @@ class RecommendationOverConditions:
         return f"<{type(self).__name__}: {self.over}, {self.row}, {self.value:.4f}>"
 
 
-def _criterion_or_condition_label(over: str) -> str:
-    texts = {
-        Criterion.MEAN: "Mean over conditions",
-        Criterion.WORST: "Worst condition",
-        Criterion.REGRET: "Largest regret",
-    }
-    return texts[Criterion(over)] if over in list(Criterion) else f"Condition {over}"
-
-
 def recommend_over_conditions(rows: RowsOverConditions, over: str) -> RecommendationOverConditions:
     """Select a row. over: a criterion, or the name of a condition.
 
@@ -160,9 +153,8 @@ def _key_of_merged_distinct_row(rows: RowsOverConditions, key: RowKey) -> RowKey
 
 def _candidate_row_indices(rows: RowsOverConditions, order: list[int]) -> list[int]:
     """The first rows by value, the best independent one, and that of the network before conversion."""
-    per_slot = next(iter(rows.tables.values())).per_slot
     candidates = order[:MAX_COMPARED_ROWS_OVER_CONDITIONS]
-    independent = next((row for row in order if _is_row_batch_independent(rows.keys[row], per_slot=per_slot)), None)
+    independent = next((row for row in order if rows.is_independent(rows.keys[row])), None)
     current = None if rows.as_is_row_key is None else rows.keys.index(rows.as_is_row_key)
     further = [row for row in dict.fromkeys((independent, current)) if row in order and row not in candidates]
     return [*candidates[: MAX_COMPARED_ROWS_OVER_CONDITIONS - len(further)], *further]
@@ -176,19 +168,14 @@ def _find_selected_row(
     outcome_tables = rows.find_outcome_tables_per_condition(keys)
     if outcome_tables is None:
         return None
-    per_slot = next(iter(rows.tables.values())).per_slot
     return select_row_over_conditions(
         outcome_tables,
         criterion,
-        independent=[_is_row_batch_independent(key, per_slot=per_slot) for key in keys],
+        independent=[rows.is_independent(key) for key in keys],
         computed=[key.configuration.num_statistics_from_mini_batch for key in keys],
         margin=rows.margin(criterion),
         current=keys.index(rows.as_is_row_key) if rows.as_is_row_key in keys else None,
     )
-
-
-def _is_row_batch_independent(key: RowKey, *, per_slot: bool) -> bool:
-    return is_deterministic_configuration(key.configuration, per_slot=per_slot)
 
 
 def _build_recommendation(
@@ -199,17 +186,12 @@ def _build_recommendation(
     selection: RowSelectedOverConditions | None,
 ) -> RecommendationOverConditions:
     tables = rows.tables
-    first = next(iter(tables.values()))
     key = rows.keys[index]
     ranks = values.argsort(kind="stable").argsort(kind="stable") + 1
     no_better = rows.is_no_better_than_prior
     alternative, alternative_cost = None, 0.0
-    if not _is_row_batch_independent(key, per_slot=first.per_slot):
-        independent = [
-            position
-            for position, other in enumerate(rows.keys)
-            if _is_row_batch_independent(other, per_slot=first.per_slot)
-        ]
+    if not rows.is_independent(key):
+        independent = [position for position, other in enumerate(rows.keys) if rows.is_independent(other)]
         independent = [position for position in independent if not no_better[position]] or independent
         if independent:
             best = min(independent, key=lambda position: float(values[position]))

@@ -8,9 +8,8 @@ from functools import reduce
 
 import numpy as np
 
-from bln_search.api.apply import PerLayerConfigurationWithPopulations
 from bln_search.api.fingerprint import NetworkFingerprint
-from bln_search.api.ranked.printing import render_table_html, render_table_text
+from bln_search.api.ranked.result_table import Record, ResultTable
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
@@ -22,7 +21,32 @@ from bln_search.reports.terminal.per_layer import best_per_layer_configurations_
 
 
 @dataclass(frozen=True, repr=False)
-class RankedLayers:
+class PerLayerConfigurationWithPopulations:
+    """A per-layer configuration with the names of the layers and the population values that each layer reads.
+
+    Attributes:
+        configuration: The configuration of each layer.
+        layers: The names of the layers.
+        populations: The population values by layer.
+        blends: The weights of the population by layer, for layers with blended statistics.
+        measured_with: Fingerprint of the network with which the population values were measured; None if unknown.
+    """
+
+    configuration: PerLayerConfiguration
+    layers: tuple[str, ...]
+    populations: Mapping[str, LayerPopulation]
+    blends: Mapping[str, PopulationWeight] = field(default_factory=dict)
+    measured_with: NetworkFingerprint | None = None
+
+    def __str__(self) -> str:
+        return str(self.configuration)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self}>"
+
+
+@dataclass(frozen=True, repr=False)
+class RankedLayers(ResultTable):
     """The result of `search_layers`; printing it prints the best rows and their confirmation, a notebook shows them.
 
     Attributes:
@@ -58,9 +82,9 @@ class RankedLayers:
     def best_batch_independent(self) -> PerLayerConfigurationWithPopulations | None:
         """The evaluated configuration of lowest loss that is independent of the mini-batch; None if there is none."""
         digits = _find_best_independent_digits(self.record)
-        return (
-            None if digits is None else self.with_populations(self.record.space.configuration_of_choice_digits(digits))
-        )
+        if digits is None:
+            return None
+        return self.with_populations(self.record.space.configuration_of_choice_digits(digits))
 
     def with_populations(self, configuration: PerLayerConfiguration) -> PerLayerConfigurationWithPopulations:
         """A configuration with the population values it reads. Raises ValueError if the search space lacks it."""
@@ -82,12 +106,13 @@ class RankedLayers:
         best = f"best {rows[0].configuration} {rows[0].loss:.4f}" if rows else "none with a finite loss"
         return f"<{type(self).__name__}: {self.result.search} search of {size:,} configurations, {best}>"
 
-    def __str__(self) -> str:
-        return render_table_text(*self._table_with_sentences())
-
-    def _repr_html_(self) -> str:
-        """The table in a notebook."""
-        return render_table_html(*self._table_with_sentences())
+    def to_records(self) -> list[Record]:
+        """The best configurations on all validation examples, one dictionary for each."""
+        rows = enumerate(self.result.rows, start=1)
+        return [
+            {"rank": rank, "configuration": row.configuration, "loss": row.loss, "accuracy": row.accuracy}
+            for rank, row in rows
+        ]
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         return best_per_layer_configurations_table(self.result), per_layer_sentences(self.result)

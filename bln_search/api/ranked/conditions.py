@@ -9,18 +9,20 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
-from bln_search.api.conditions.batch_size_summary import RecommendationsByBatchSizeAndCriterion
-from bln_search.api.conditions.recommendation import RecommendationOverConditions, recommend_over_conditions
-from bln_search.api.conditions.rows import RowsOverConditions, rank_rows_over_conditions
-from bln_search.api.conditions.summary_table import build_conditions_table, rows_over_conditions_to_records
+from bln_search.api.ranked.batch_size_summary import RecommendationsByBatchSizeAndCriterion
+from bln_search.api.ranked.condition_recommendation import RecommendationOverConditions, recommend_over_conditions
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
-from bln_search.api.ranked.figures import make_plotly_figure
-from bln_search.api.ranked.printing import format_chart_row_label, left_out_lines
-from bln_search.api.ranked.record_table import RecordTable
-from bln_search.api.ranked.records import Record
+from bln_search.api.ranked.file import write_ranked_tables
+from bln_search.api.ranked.result_table import (
+    Record,
+    ResultTable,
+    format_chart_row_label,
+    left_out_lines,
+    make_plotly_figure,
+)
 from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.api.ranked.rows_over_conditions import RowsOverConditions, rank_rows_over_conditions
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.api.ranked.writer import write_ranked_tables
 from bln_search.core.errors import ModelError
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.selection.condition_criteria import Criterion
@@ -31,7 +33,7 @@ from bln_search.specs.sections.condition import CLEAN
 
 
 @dataclass(frozen=True, repr=False)
-class RankedConditions(RecordTable):
+class RankedConditions(ResultTable):
     """Ranked tables of several conditions; printing them prints one line for each row, with its loss in each condition.
 
     All conditions were evaluated with the same population values. Rows that are equal at all mini-batch sizes stand
@@ -106,20 +108,14 @@ class RankedConditions(RecordTable):
         Raises:
             ValueError: No row was evaluated at this size.
         """
-        return self._at_batch_size_or_all(batch_size)
+        if batch_size not in self._tables_by_batch_size:
+            tables = {name: table.at_batch_size(batch_size) for name, table in self.conditions.items()}
+            self._tables_by_batch_size[batch_size] = replace(self, conditions=tables)
+        return self._tables_by_batch_size[batch_size]
 
     @cached_property
-    def _cache_by_batch_size(self) -> dict[int, RankedConditions]:
+    def _tables_by_batch_size(self) -> dict[int, RankedConditions]:
         return {}
-
-    def _at_batch_size_or_all(self, batch_size: int | None) -> RankedConditions:
-        """The tables of a size, each built once; all rows for None."""
-        if batch_size is None:
-            return self
-        if batch_size not in self._cache_by_batch_size:
-            tables = {name: table.at_batch_size(batch_size) for name, table in self.conditions.items()}
-            self._cache_by_batch_size[batch_size] = replace(self, conditions=tables)
-        return self._cache_by_batch_size[batch_size]
 
     def of_network(self, index: int) -> RankedConditions:
         """The tables of one of several networks, by its position in the evaluated list.
@@ -155,8 +151,7 @@ class RankedConditions(RecordTable):
             raise ValueError(
                 f"over={over!r} is unknown: give {', '.join(Criterion)}, or a condition: {', '.join(self.conditions)}"
             )
-        selected = self._at_batch_size_or_all(batch_size)
-        return selected.recommendation_over(over)
+        return (self if batch_size is None else self.at_batch_size(batch_size)).recommendation_over(over)
 
     def recommendation_over(self, over: str) -> RecommendationOverConditions:
         """The recommendation among all rows of these tables, computed once. over: as of `recommendation_for`."""
@@ -180,7 +175,7 @@ class RankedConditions(RecordTable):
 
     def to_records(self) -> list[Record]:
         """The table as one dictionary for each row."""
-        return rows_over_conditions_to_records(self.rows_over_conditions)
+        return self.rows_over_conditions.to_records()
 
     def plot(self) -> Any:
         """The loss of each row in each condition as a heat map, as a `plotly.graph_objects.Figure`.
@@ -219,4 +214,4 @@ class RankedConditions(RecordTable):
         left_out = (
             line for name, table in self.conditions.items() for line in left_out_lines(table.left_out_by_split, name)
         )
-        return build_conditions_table(self.rows_over_conditions, self.batch_sizes), [*left_out, *lines]
+        return self.rows_over_conditions.to_table(self.batch_sizes), [*left_out, *lines]

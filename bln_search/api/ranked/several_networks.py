@@ -1,12 +1,14 @@
-"""One result from the ranked tables of each network under each condition."""
+"""One result from the ranked tables of each network under each condition, of an evaluation or of a file."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from os import PathLike
 
-from bln_search.api.conditions.tables import RankedConditions
 from bln_search.api.inputs.metrics import mean_metric_values_over_networks
+from bln_search.api.ranked.conditions import RankedConditions
+from bln_search.api.ranked.file import read_ranked_tables
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.ranking.leaderboard import LeaderboardRow, build_leaderboard_from_evaluations
@@ -14,6 +16,25 @@ from bln_search.ranking.row_results import TrialEvaluation
 
 NetworkTables = Mapping[str | None, RankedConfigurations]
 """The tables of one network, by condition; a single condition may be without a name, None."""
+
+
+def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedConditions:
+    """Read ranked tables that `save` wrote. Nothing in the file is executed.
+
+    Args:
+        path: The file; the suffix `.safetensors` may be left out.
+
+    Returns:
+        What was saved: a `RankedConfigurations`, or a `RankedConditions`.
+
+    Raises:
+        DataError: The file cannot be read, is damaged, or is no file of ranked tables; or a later version wrote it.
+
+    Example:
+        ranked.save("ranked")
+        ranked = bln_search.load_ranked("ranked")
+    """
+    return combine_tables_over_networks(*read_ranked_tables(path, RankedConfigurations))
 
 
 def combine_tables_over_networks(

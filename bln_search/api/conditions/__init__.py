@@ -1,1 +1,0 @@
-"""Ranked tables under several validation conditions, and the recommendation over them."""
