@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from torch import Tensor, nn
 
 from bln_search.core.checkpoints.retries import retry_store_access
+from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint
+from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint, Evaluation
 from bln_search.data.input_shape import find_single_input_size
+from bln_search.data.lazy_images import Examples
 from bln_search.data.prepared import PreparedData
+from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.models import build_model
 from bln_search.norms import Normalization, make_norm
@@ -81,6 +86,36 @@ class LoadedNetwork:
             for configuration, estimate in list_planned_configurations_and_estimates(self.trial)
         ]
 
+    def evaluate_examples(
+        self,
+        examples: tuple[Examples, Tensor],
+        rows: Sequence[InferenceRow] | None = None,
+        *,
+        split: Split = Split.VALIDATION,
+        batch_size: int,
+        **options: Any,
+    ) -> list[Evaluation]:
+        """Return one evaluation of these inputs and targets for each row; None for all planned rows.
+
+        Args:
+            examples: Inputs and targets.
+            rows: The rows.
+            split: Of the examples, for the record.
+            batch_size: The inference mini-batch size.
+            options: Further arguments of `evaluate_split`.
+        """
+        return evaluate_split(
+            self.network,
+            iter_mini_batches_with_fillers(*examples, batch_size),
+            self.planned_inference_rows if rows is None else rows,
+            self.populations_by_estimate_and_layer,
+            split=split,
+            batch_size=batch_size,
+            score=self.task.score,
+            has_accuracy=self.task.description.has_accuracy,
+            **options,
+        )
+
 
 @contextmanager
 def use_trained_network(
@@ -121,22 +156,19 @@ def load_network_if_readable(
     """
     if checkpoint is None:
         return None
+
+    def read_file(file: str, sha256: str) -> tuple[dict[str, Tensor], MomentsByEstimate]:
+        return retry_store_access(lambda: read_checkpoint_weights_and_moments(environment.checkpoints, file, sha256))
+
     try:
-        weights, gathered = retry_store_access(lambda: _read_checkpoint_and_snapshots(checkpoint, environment))
+        for snapshot in checkpoint.snapshots:  # to see that they are intact
+            read_file(snapshot.file, snapshot.sha256)
+        weights, gathered = read_file(checkpoint.file, checkpoint.sha256)
         copy_weights_into_network(network, weights)
     except DataError as error:
         _log.warning("%s; the trial is trained again", error)
         return None
     return LoadedNetwork(trial, network, gathered, data, checkpoint.snapshots)
-
-
-def _read_checkpoint_and_snapshots(
-    checkpoint: CheckpointRecord, environment: ExecutionEnvironment
-) -> tuple[dict[str, Tensor], MomentsByEstimate]:
-    """Read a checkpoint, and its snapshots to see that they are intact."""
-    for snapshot in checkpoint.snapshots:
-        read_checkpoint_weights_and_moments(environment.checkpoints, snapshot.file, snapshot.sha256)
-    return read_checkpoint_weights_and_moments(environment.checkpoints, checkpoint.file, checkpoint.sha256)
 
 
 def build_initialized_network(trial: TrialSpec, data: PreparedData) -> nn.Module:

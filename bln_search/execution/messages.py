@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bln_search.core.code_identity import CodeIdentity
+from bln_search.core.errors import BlnSearchError
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
 from bln_search.core.states import FailureClass
@@ -130,10 +131,8 @@ class TaskFailed:
     Attributes:
         failure: The class that decides whether the trial is retried.
         reason: What happened.
-        disk_full: There was no disk space left.
-        store_unavailable: The checkpoint store could not be reached.
-        data_missing: The machine of the attempt has no data set.
-        code_changed: The process of the attempt has other code than the process that runs the study.
+        machine_error: Kind of the error by which every further trial would fail on this machine too, so that the study
+            is released; None for another failure.
         process_unusable: Every further task of the same process would fail too; the process is ended.
         process_lost: The process did not start, or ended through no fault of the trial. The attempt does not count.
         device_unusable: The process could not use its GPU, nor could another process.
@@ -141,10 +140,7 @@ class TaskFailed:
 
     failure: FailureClass
     reason: str
-    disk_full: bool = False
-    store_unavailable: bool = False
-    data_missing: bool = False
-    code_changed: bool = False
+    machine_error: type[BlnSearchError] | None = None
     process_unusable: bool = False
     process_lost: bool = False
     device_unusable: bool = False

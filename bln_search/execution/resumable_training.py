@@ -14,11 +14,11 @@ from bln_search.core.errors import CheckpointStoreError, DataError
 from bln_search.core.records import EarlierEpochCheckpoint, EpochRecord, LayerWeightNormAndCurvature
 from bln_search.data.prepared import PreparedData
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.gpu_memory import read_peak_memory
+from bln_search.execution.gpu import read_peak_memory
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.execution.messages import Send, TrainingResumed, TrainingStateSaved, TrialTask
+from bln_search.execution.provenance import make_training_fingerprint_values
 from bln_search.execution.saved_training import TrainingStateSaver
-from bln_search.execution.training_fingerprint import make_training_fingerprint_values
 from bln_search.specs.sections.search import Objective
 from bln_search.training import TrainingRun
 from bln_search.training.generator_states import read_global_generator_states, restore_global_generator_states

@@ -27,8 +27,8 @@ class TrainingStateSaver:
 
     Args:
         store: Checkpoint store.
-        file: Name of the file in the store; None to save and read nothing.
-        interval: Seconds between two saves; 0 to save after every epoch; None to save and read nothing.
+        file: Name of the file in the store.
+        interval: Seconds between two saves; 0 to save after every epoch.
         fingerprint: On what the state depends.
         clock: Returns seconds.
     """
@@ -36,14 +36,13 @@ class TrainingStateSaver:
     def __init__(
         self,
         store: CheckpointStore,
-        file: str | None,
-        interval: float | None,
+        file: str,
+        interval: float,
         fingerprint: Fingerprint,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._interval, self._fingerprint, self._clock = store, interval, fingerprint, clock
-        self._file = None if interval is None else file
-        self._due_at = clock() + (interval or 0.0)
+        self._file, self._due_at = file, clock() + interval
 
     def read(self) -> TrainingState | None:
         """Return the state of an earlier attempt; None without a usable one.
@@ -51,25 +50,19 @@ class TrainingStateSaver:
         Raises:
             CheckpointStoreError: The store cannot be reached.
         """
-        file = self._file
-        if file is None:
-            return None
         try:
-            content = retry_store_access(lambda: self._read_file_of_present_store(file))
+            return decode_training_state(retry_store_access(self._read_file_of_present_store), self._fingerprint)
         except FileNotFoundError:
             return None
         except OSError as error:
             self.discard(f"it cannot be read: {error}")
-            return None
-        try:
-            return decode_training_state(content, self._fingerprint)
         except DataError as error:
             self.discard(str(error))
-            return None
+        return None
 
-    def _read_file_of_present_store(self, file: str) -> bytes:
+    def _read_file_of_present_store(self) -> bytes:
         try:
-            return self._store.read(file)
+            return self._store.read(self._file)
         except FileNotFoundError:
             check_store_exists(self._store)
             raise
@@ -82,9 +75,8 @@ class TrainingStateSaver:
             self._file,
             reason,
         )
-        if self._file is not None:
-            with suppress(OSError, CheckpointStoreError):  # the next state replaces it
-                self._store.delete(self._file)
+        with suppress(OSError, CheckpointStoreError):  # the next state replaces it
+            self._store.delete(self._file)
 
     def save_if_due(self, capture: Callable[[], TrainingState], *, after_epoch: bool) -> bool:
         """Save the state if the interval has passed.
@@ -96,18 +88,18 @@ class TrainingStateSaver:
         Returns:
             Whether the state was saved.
         """
-        if self._file is None or self._clock() < self._due_at or not (self._interval or after_epoch):
+        if self._clock() < self._due_at or not (self._interval or after_epoch):
             return False
         start = self._clock()
-        is_saved = self._save(self._file, capture)
+        is_saved = self._save(capture)
         end = self._clock()
         self._due_at = end + (max(self._interval, _LEAST_WORK_PER_SAVE * (end - start)) if self._interval else 0.0)
         return is_saved
 
-    def _save(self, file: str, capture: Callable[[], TrainingState]) -> bool:
+    def _save(self, capture: Callable[[], TrainingState]) -> bool:
         content = encode_training_state(capture(), self._fingerprint)
         try:
-            self._store.write(file, content)
+            self._store.write(self._file, content)
         except (OSError, StorageFullError, CheckpointStoreError) as error:
             _log.warning("the state of a training cannot be saved, which continues without: %s", error)
             return False

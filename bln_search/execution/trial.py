@@ -9,7 +9,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
 from bln_search.execution.code_identity import check_code_of_task
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
-from bln_search.execution.gpu_memory import read_peak_memory, reset_peak_memory
+from bln_search.execution.gpu import read_peak_memory, reset_peak_memory
 from bln_search.execution.loaded_network import build_initialized_network, load_network_if_readable
 from bln_search.execution.messages import EvaluationDone, Send, TrialTask
 from bln_search.execution.trial_evaluation import evaluate_trained_network

@@ -11,10 +11,8 @@ from bln_search.core.records import Evaluation
 from bln_search.data.conditions import make_corrupted_validation_and_test_splits
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.text_lengths import make_splits_with_text_length
-from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress
-from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.evaluation.split_metrics import Metric, SplitMetricRecorder
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import PhaseProgress, Send, TrialPhase
@@ -75,20 +73,14 @@ def _evaluate_split_with_metrics(
     progress: Progress,
 ) -> list[Evaluation]:
     """Evaluate a split under every planned row, with the metrics of the task."""
-    inputs, targets = examples
     rows = loaded.planned_inference_rows
     metrics = {name: Metric(metric) for name, metric in loaded.make_task_metrics().items()}
-    recorder = SplitMetricRecorder(metrics, len(rows), len(inputs), memory_limit)
-    evaluations = evaluate_split(
-        loaded.network,
-        iter_mini_batches_with_fillers(inputs, targets, batch_size),
-        rows,
-        loaded.populations_by_estimate_and_layer,
+    recorder = SplitMetricRecorder(metrics, len(rows), len(examples[0]), memory_limit)
+    evaluations = loaded.evaluate_examples(
+        examples,
         split=split,
         batch_size=batch_size,
         condition=condition,
-        score=loaded.task.score,
-        has_accuracy=loaded.task.description.has_accuracy,
         memory_limit=memory_limit,
         progress=progress,
         observe=recorder.add_outputs if metrics else None,
@@ -98,19 +90,11 @@ def _evaluate_split_with_metrics(
 
 def measure_lowest_validation_loss(loaded: LoadedNetwork, *, memory_limit: int = MEMORY_LIMIT) -> float | None:
     """The lowest validation loss of all planned rows at all inference batch sizes; None where none is measured."""
-    inputs, targets = loaded.data.splits[Split.VALIDATION]
     losses = [
         evaluation.loss
         for batch_size in loaded.trial.inference_batch_sizes
-        for evaluation in evaluate_split(
-            loaded.network,
-            iter_mini_batches_with_fillers(inputs, targets, batch_size),
-            loaded.planned_inference_rows,
-            loaded.populations_by_estimate_and_layer,
-            split=Split.VALIDATION,
-            batch_size=batch_size,
-            score=loaded.task.score,
-            memory_limit=memory_limit,
+        for evaluation in loaded.evaluate_examples(
+            loaded.data.splits[Split.VALIDATION], batch_size=batch_size, memory_limit=memory_limit
         )
         if evaluation.loss is not None
     ]

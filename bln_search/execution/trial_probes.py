@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.records import ProbeResult
@@ -33,18 +34,22 @@ def measure_trial_probes(
         DataError: A snapshot is missing or damaged.
     """
     inputs, targets = loaded.data.splits[Split.VALIDATION]
-    figures: list[ProbeResult] = []
-    for batch_size in probes.batch_sizes or ():
-        figures += probe_at_batch_size(
-            loaded.network,
+    size = loaded.trial.training.batch_size
+
+    def probe(probed: LoadedNetwork, batch_size: int, **options: Any) -> list[ProbeResult]:
+        return probe_at_batch_size(
+            probed.network,
             inputs,
             targets,
-            loaded.planned_inference_rows,
-            loaded.populations_by_estimate_and_layer,
+            probed.planned_inference_rows,
+            probed.populations_by_estimate_and_layer,
             batch_size=batch_size,
-            task=loaded.task,
+            task=probed.task,
             memory_limit=memory_limit,
+            **options,
         )
+
+    figures = [figure for batch_size in probes.batch_sizes or () for figure in probe(loaded, batch_size)]
     if probes.reshuffles:
         figures += probe_batch_composition(
             loaded.network,
@@ -52,7 +57,7 @@ def measure_trial_probes(
             targets,
             loaded.planned_inference_rows,
             loaded.populations_by_estimate_and_layer,
-            batch_size=loaded.trial.training.batch_size,
+            batch_size=size,
             reshuffles=probes.reshuffles,
             seed=loaded.trial.seed,
             task=loaded.task,
@@ -65,16 +70,5 @@ def measure_trial_probes(
                     environment.checkpoints, snapshot.file, snapshot.sha256
                 )
                 copy_weights_into_network(loaded.network, weights)
-                figures += probe_at_batch_size(
-                    loaded.network,
-                    inputs,
-                    targets,
-                    loaded.planned_inference_rows,
-                    replace(loaded, gathered=gathered).populations_by_estimate_and_layer,
-                    batch_size=loaded.trial.training.batch_size,
-                    task=loaded.task,
-                    kind=ProbeKind.EPOCH,
-                    epoch=snapshot.epoch,
-                    memory_limit=memory_limit,
-                )
+                figures += probe(replace(loaded, gathered=gathered), size, kind=ProbeKind.EPOCH, epoch=snapshot.epoch)
     return tuple(figures)

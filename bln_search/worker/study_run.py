@@ -10,11 +10,7 @@ from typing import Protocol
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import (
     BlnSearchError,
-    CheckpointStoreError,
-    CodeChangedError,
-    DataUnavailableOnMachineError,
     SchemaChangedError,
-    StorageFullError,
 )
 from bln_search.core.process_identity import may_be_alive, name_of_this_process
 from bln_search.core.states import StudyState
@@ -295,7 +291,7 @@ class _StudyRun:
     def buffer_message_and_decide_pruning(self, task: TrialTask, message: Message) -> PruneDecision:
         """Buffer a message of a trial until it is written and shown; returns whether the pruner stops the trial.
 
-        Raises the error of `_raise_error_of_machine_failure` for a failure of this machine.
+        Raises the machine error of a failure, which releases the study: every further trial would fail here.
         """
         self._send_heartbeats_if_due()
         self.states.note_message(task, message)
@@ -305,7 +301,8 @@ class _StudyRun:
         if isinstance(message, TrainingResumed) and self.points is not None:
             self.points.report_earlier_epochs(task.trial.key, message.records)
         if isinstance(message, TaskFailed):
-            _raise_error_of_machine_failure(message)
+            if message.machine_error is not None:
+                raise message.machine_error(message.reason)
         elif isinstance(message, TrainingDone):
             self.evaluating.add(task.token)
         report = make_attempt_report(task.token, message, lambda failure: self._decide_retry(task, failure))
@@ -356,22 +353,3 @@ class _StudyRun:
             self.points.report_trial_end(task.trial.key)
             self.best_points.note_trial_end()
             self.seed_looks.note_trial_end()
-
-
-def _raise_error_of_machine_failure(message: TaskFailed) -> None:
-    """Raise the error of a failure of this machine, which releases the study: every further trial would fail here.
-
-    Raises:
-        StorageFullError: The disk is full.
-        CheckpointStoreError: The checkpoint store cannot be reached.
-        DataUnavailableOnMachineError: This machine has no data set.
-        CodeChangedError: The code of a plugin changed while the study ran.
-    """
-    if message.code_changed:
-        raise CodeChangedError(message.reason)
-    if message.disk_full:
-        raise StorageFullError(message.reason)
-    if message.store_unavailable:
-        raise CheckpointStoreError(message.reason)
-    if message.data_missing:
-        raise DataUnavailableOnMachineError(message.reason)

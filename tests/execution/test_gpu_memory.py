@@ -9,7 +9,7 @@ import torch
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.gpu_memory import limit_gpu_memory, read_peak_memory, reset_peak_memory
+from bln_search.execution.gpu import limit_gpu_memory, read_peak_memory, reset_peak_memory
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from bln_search.execution.gpu_versions import describe_gpu, find_driver_version
+from bln_search.execution.gpu import describe_gpu, find_driver_version
 
 CLOSED = (
     "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version:  gcc 9\n"

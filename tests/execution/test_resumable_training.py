@@ -182,7 +182,7 @@ def test_a_state_of_another_machine_or_revision_is_not_used(
     environment, expected, function, value, monkeypatch, caplog
 ):
     with monkeypatch.context() as patch:
-        patch.setattr(f"bln_search.execution.training_fingerprint.{function}", lambda *_: value)
+        patch.setattr(f"bln_search.execution.provenance.{function}", lambda *_: value)
         run(environment, kill_after=3)
     second = run(environment)
     assert value in caplog.text

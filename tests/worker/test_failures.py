@@ -110,7 +110,8 @@ def test_lost_process_costs_no_attempt(ledger):
 def test_missing_data_fails_no_trial(ledger):
     """It fails at once, and so would be handed every trial there is."""
     study_id = ledger.studies.store_study_once(small_study())
-    absent = TaskFailed(FailureClass.INFRASTRUCTURE, "on node7: train.bin is not in /data", data_missing=True)
+    reason = "on node7: train.bin is not in /data"
+    absent = TaskFailed(FailureClass.INFRASTRUCTURE, reason, DataUnavailableOnMachineError)
     with pytest.raises(DataUnavailableOnMachineError, match=r"on node7: train\.bin is not in /data"):
         run_study(ledger, study_id, ScriptedExecutor(TrainingDiverged("scripted"), absent), RecordingWatcher())
     assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED

@@ -88,7 +88,7 @@ def test_broken_gpu_costs_no_trial(ledger, gpus, monkeypatch, main):
 
 
 def test_broken_gpu_gets_no_trial_that_is_trained_with_others(ledger, gpus, monkeypatch):
-    monkeypatch.setattr(local, "run_group_worker", fake_gpus.cannot_be_used)
+    monkeypatch.setattr(local, "run_worker", fake_gpus.cannot_be_used)
     study_id = ledger.studies.store_study_once(study([0.05, 0.1], seeds=15))
     executor = LocalExecutor(gpus, trials_per_process=3)
     watcher = RecordingWatcher()

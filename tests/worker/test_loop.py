@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 
 from bln_search.core.errors import ClusterError, DataReadError
 from bln_search.core.states import StopRequest, StudyState
-from bln_search.execution.executors import local, lost_processes
+from bln_search.execution.executors import local, process_health
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
 from bln_search.storage.tables import AttemptRow
@@ -175,7 +175,7 @@ class TestUnexpectedErrors:
 def test_lost_processes_fail_no_study(worker, monkeypatch):
     """One sick worker must not fail the queue."""
     monkeypatch.setattr(loop, "_RETRY_DELAY", 0.0)
-    monkeypatch.setattr(lost_processes, "PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(process_health, "PAUSES", (0.0, 0.0))
     ids = [worker.ledger.queue.submit_study(worker_study(name), "ada").study_id for name in ("a", "b")]
     start, failures = local.CONTEXT.Process.start, iter(range(20))
 

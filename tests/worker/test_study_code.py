@@ -39,7 +39,7 @@ evaluation: {conditions: [fast_noise-1]}
 seeds: [0, 1]
 """
 TRAINED = (TrainingDone(CheckpointRecord("file", "0" * 64, 1, "FFFF", 0.5, {})), EvaluationDone(()))
-LOST = TaskFailed(FailureClass.INFRASTRUCTURE, "the power failed", disk_full=True)
+LOST = TaskFailed(FailureClass.INFRASTRUCTURE, "the power failed", machine_error=StorageFullError)
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_a_trial_in_a_process_with_other_code_is_refused(ledger, study_id, packa
     other = CodeIdentity({**code.plugins, "fast_net.py": "0" * 32}, code.built_in)
     with pytest.raises(CodeChangedError, match=r"fast_net\.py"):
         list(iter_epochs_of_trial_task(TrialTask(1, trial, code=other), environment, print))
-    refused = TaskFailed(FailureClass.INFRASTRUCTURE, "fast_net.py differs", code_changed=True)
+    refused = TaskFailed(FailureClass.INFRASTRUCTURE, "fast_net.py differs", machine_error=CodeChangedError)
     with pytest.raises(CodeChangedError, match=r"fast_net\.py differs"):
         run(ledger, study_id, TRAINED, refused)
     assert ledger.studies.get(study_id).state is StudyState.INTERRUPTED

@@ -28,7 +28,7 @@ def iter_version_findings() -> Iterator[Finding]:
         return
     import torch
 
-    from bln_search.execution.gpu_versions import find_driver_version
+    from bln_search.execution.gpu import find_driver_version
     from bln_search.norms.row_batching.compiled.availability import list_kernel_package_versions
 
     cuda = torch.version.cuda

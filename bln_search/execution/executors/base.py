@@ -55,28 +55,20 @@ def make_task_failed_message(error: Exception) -> TaskFailed:
     reason = describe_exception(error)
     if isinstance(error, torch.OutOfMemoryError | MemoryError) or _is_out_of_memory(error):
         return TaskFailed(FailureClass.OUT_OF_MEMORY, reason)
-    if isinstance(error, CheckpointStoreError | DataUnavailableOnMachineError | CodeChangedError):
-        return _task_failed_from_resource_error(error)
-    disk_full = isinstance(error, StorageFullError) or (isinstance(error, OSError) and error.errno in DISK_FULL_ERRNOS)
+    if isinstance(error, CheckpointStoreError | CodeChangedError):
+        kind = CodeChangedError if isinstance(error, CodeChangedError) else CheckpointStoreError
+        return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), kind)
+    if isinstance(error, DataUnavailableOnMachineError):
+        missing = None if isinstance(error, DataReadError) else DataUnavailableOnMachineError
+        return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", missing)
+    is_disk_full = isinstance(error, OSError) and error.errno in DISK_FULL_ERRNOS
+    disk_error = StorageFullError if is_disk_full or isinstance(error, StorageFullError) else None
     if isinstance(error, BlnSearchError):
-        return TaskFailed(FailureClass.USER_ERROR, limit_reason(str(error)), disk_full=disk_full)
+        return TaskFailed(FailureClass.USER_ERROR, limit_reason(str(error)), disk_error)
     if _is_accelerator_error(error):
         return TaskFailed(FailureClass.INFRASTRUCTURE, reason, process_unusable=True)
-    if isinstance(error, OSError | EOFError):
-        return TaskFailed(FailureClass.INFRASTRUCTURE, reason, disk_full=disk_full)
-    return TaskFailed(FailureClass.USER_ERROR, reason)
-
-
-def _task_failed_from_resource_error(
-    error: CheckpointStoreError | DataUnavailableOnMachineError | CodeChangedError,
-) -> TaskFailed:
-    """The failure of a trial whose data set, checkpoint store or code is not available."""
-    if isinstance(error, CodeChangedError):
-        return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), code_changed=True)
-    if isinstance(error, DataUnavailableOnMachineError):
-        is_missing = not isinstance(error, DataReadError)
-        return TaskFailed(FailureClass.INFRASTRUCTURE, f"on {socket.gethostname()}: {error}", data_missing=is_missing)
-    return TaskFailed(FailureClass.INFRASTRUCTURE, str(error), store_unavailable=True)
+    is_infrastructure = isinstance(error, OSError | EOFError)
+    return TaskFailed(FailureClass.INFRASTRUCTURE if is_infrastructure else FailureClass.USER_ERROR, reason, disk_error)
 
 
 _OUT_OF_MEMORY_TEXTS = (
@@ -120,7 +112,6 @@ def _gpu_memory_is_low() -> bool:
 
 
 def _is_accelerator_error(error: Exception) -> bool:
-    kinds = tuple(kind for kind in (getattr(torch, "AcceleratorError", None),) if kind is not None)
-    return isinstance(error, kinds) or (
+    return isinstance(error, getattr(torch, "AcceleratorError", ())) or (
         isinstance(error, RuntimeError) and any(message in str(error) for message in _AMBIGUOUS_TEXTS)
     )

@@ -15,13 +15,11 @@ from bln_search.execution.devices import is_gpu, list_devices_of_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
-from bln_search.execution.executors.device_health import DeviceHealth
-from bln_search.execution.executors.lost_processes import LostProcessCounter
 from bln_search.execution.executors.message_sender import FromWorker
+from bln_search.execution.executors.process_health import DeviceHealth, LostProcessCounter, ProgressClock
 from bln_search.execution.executors.process_output import ProcessOutput, print_to_connection
 from bln_search.execution.executors.process_server import CONTEXT, register_modules_for_preloading
-from bln_search.execution.executors.stalled_trials import ProgressClock
-from bln_search.execution.executors.worker_process import READY, run_group_worker, run_worker
+from bln_search.execution.executors.worker_process import READY, run_worker
 from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Message, TaskFailed, TrialTask
 from bln_search.training.stacked.key import may_be_fused_with_others
 
@@ -226,10 +224,14 @@ class LocalExecutor:
         occupied = [worker.device for worker in live]
         device = min(self.health.usable_devices, key=occupied.count)
         gpu_fraction = 1 / self.workers_per_device if is_gpu(device) else 1.0
-        environment = replace(self.environment, device=device, gpu_fraction=gpu_fraction)
-        run = run_group_worker if self.trials_per_process > 1 else run_worker
+        environment = replace(
+            self.environment,
+            device=device,
+            gpu_fraction=gpu_fraction,
+            runs_one_trial=self.trials_per_process == 1,
+        )
         process = _make_forkserver_process(
-            target=_run_with_limited_output, args=(output.writer, run, worker_end, environment), daemon=True
+            target=_run_with_limited_output, args=(output.writer, run_worker, worker_end, environment), daemon=True
         )
         try:
             process.start()

@@ -140,7 +140,7 @@ class TrialGroup:
     def train_fusible_pending_epochs(self) -> None:
         """Train the next epoch of every trial; those that fit together as one program."""
         by_key: dict[Hashable, list[_Trial]] = {}
-        for trial in self._trials:
+        for trial in [] if self.environment.runs_one_trial else self._trials:
             if trial.run is None or not trial.is_pending or trial.trains_alone:
                 continue
             key = find_stacking_key(trial.run, trial.task.trial)
@@ -159,10 +159,14 @@ class TrialGroup:
         device = torch.device(self.environment.device)
         if trial.generators is not None:
             restore_global_generator_states(trial.generators, device)
+        failure: TaskFailed | None = None
         try:
             step = next(trial.steps, _ENDED)
         except Exception as error:  # noqa: BLE001 - every failure becomes a message
-            self._fail(trial, make_task_failed_message(error))
+            failure = make_task_failed_message(error)
+        if failure is not None:  # the error holds its memory no longer
+            self._fail(trial, failure)
+            release_freed_memory()
             return
         trial.generators = read_global_generator_states(device)
         if step is _ENDED:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
@@ -13,16 +12,14 @@ from queue import SimpleQueue
 
 from bln_search.core.states import FailureClass
 from bln_search.core.stop_signals import ignore_signals_to_process_group
-from bln_search.evaluation.chunking import release_freed_memory
 from bln_search.execution.device_process import use_device_in_this_process
 from bln_search.execution.devices import is_gpu
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import make_task_failed_message
 from bln_search.execution.executors.message_sender import MessageSender
 from bln_search.execution.executors.trial_group import TrialGroup
-from bln_search.execution.gpu_memory import limit_gpu_memory
-from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrainingPruned, TrialTask
-from bln_search.execution.trial import iter_epochs_of_trial_task
+from bln_search.execution.gpu import limit_gpu_memory
+from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrialTask
 
 READY = None
 """First object that a process sends; from then on its end is a failure of its trials."""
@@ -32,21 +29,7 @@ ToWorker = TrialTask | tuple[int, PruneDecision]
 
 
 def run_worker(connection: Connection, environment: ExecutionEnvironment) -> None:
-    """Receive tasks, run them one by one and send their messages, until the connection is closed."""
-    _serve(connection, environment, _run_trials_one_by_one)
-
-
-def run_group_worker(connection: Connection, environment: ExecutionEnvironment) -> None:
-    """Receive tasks, run them in parallel and send their messages, until the connection is closed."""
-    _serve(connection, environment, _run_trials_together)
-
-
-def _serve(
-    connection: Connection,
-    environment: ExecutionEnvironment,
-    run_trials: Callable[[Connection, ExecutionEnvironment, str], None],
-) -> None:
-    """Prepare this process and its device, then run trials."""
+    """Receive trials, run those that are here in parallel and send their messages, until the connection is closed."""
     ignore_signals_to_process_group()  # the driver handles them
     threading.Thread(target=exit_when_parent_ends, daemon=True).start()
     device = environment.device
@@ -59,52 +42,16 @@ def _serve(
     with suppress(OSError):  # the driver has just ended; recv() raises EOFError
         connection.send(READY)
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):  # the driver has ended
-        run_trials(connection, environment, device)
+        _run_trials(connection, environment, device)
 
 
-def _run_trials_one_by_one(connection: Connection, environment: ExecutionEnvironment, device: str) -> None:
-    sender = MessageSender(connection)
-    while True:
-        task: TrialTask = connection.recv()
-        try:
-            limit_gpu_memory(environment.gpu_fraction, alone=task.alone)
-            _run_task_and_send_messages(task, environment, connection, sender)
-        except Exception as error:  # noqa: BLE001 - every failure becomes a message
-            sender.send(task.token, _name_gpu(make_task_failed_message(error), device))
-        release_freed_memory()
-
-
-def _run_task_and_send_messages(
-    task: TrialTask, environment: ExecutionEnvironment, connection: Connection, sender: MessageSender
-) -> None:
-    """Run one task; a prunable one waits for a PruneDecision after each epoch."""
-    steps = iter_epochs_of_trial_task(task, environment, lambda message: sender.send(task.token, message))
-    for record in steps:
-        if not task.prunable:
-            sender.send_epochs_if_due()
-        elif record is not None:
-            sender.send_all()
-            if _receive_decision(connection) is PruneDecision.STOP:
-                steps.close()
-                sender.send(task.token, TrainingPruned(record.epoch))
-                return
-
-
-def _receive_decision(connection: Connection) -> PruneDecision:
-    _, decision = connection.recv()
-    assert isinstance(decision, PruneDecision)
-    return decision
-
-
-def _run_trials_together(connection: Connection, environment: ExecutionEnvironment, device: str) -> None:
-    """Run trials in parallel; what the driver sends is read between their epochs."""
-
+def _run_trials(connection: Connection, environment: ExecutionEnvironment, device: str) -> None:
+    """Run trials; what the driver sends is read between their epochs."""
     sender = MessageSender(connection)
 
     def send(task: TrialTask, message: Message) -> None:
         sender.send(task.token, _name_gpu(message, device) if isinstance(message, TaskFailed) else message)
 
-    environment = replace(environment, runs_one_trial=False)
     inbox = _Inbox(connection)
     with TrialGroup(environment, send) as group:
         while True:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import fmean
 
-import torch
-
+from bln_search.core.errors import TrialProcessLostError
 from bln_search.execution.cost_group_key import cost_group_key
 from bln_search.execution.device_process import use_environment_in_this_process
 from bln_search.execution.devices import is_gpu, list_devices_of_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.cpu_limits import num_available_cores
 from bln_search.execution.executors.local import LocalExecutor
+from bln_search.execution.gpu import read_peak_memory, reset_peak_memory
 from bln_search.execution.provenance import name_gpu_or_processor
 from bln_search.execution.time_estimate.cost_groups import (
     CostGroup,
@@ -29,7 +30,6 @@ from bln_search.execution.time_estimate.extrapolation import (
 )
 from bln_search.execution.time_estimate.inputs import MeasurementInputs, load_or_make_measurement_inputs
 from bln_search.execution.time_estimate.measurement import measure_trial_durations
-from bln_search.execution.time_estimate.process_start import measure_process_start_seconds
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.seeding import reproducible_torch
@@ -37,6 +37,8 @@ from bln_search.training.step_timing import DeviceSynchronizedClock
 
 SECONDS_PER_GROUP = 10.0
 """Default time in which the steps of one group of trials are measured."""
+
+_TRIAL_PROGRAM = "import bln_search.execution.trial"
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,22 @@ class TimeEstimate:
     @property
     def excluded_work(self) -> tuple[str, ...]:
         """What is not part of the estimate."""
-        return tuple(_iter_excluded_work(self))
+        study = self.study
+        is_shared_gpu = is_gpu(self.device) and self.slowdown > 1
+        work = {
+            "checkpoint files, the database, and the statistics after the last trial": True,
+            "loading and decoding of the data set: inputs were random": self.inputs.missing is not None,
+            "slower steps of parallel trials, which share caches and memory": self.workers > 1,
+            "trials on one GPU are assumed to share it as if one ran after another": is_shared_gpu,
+            "pruning, and the points that are sampled: trials are assumed at the bounds of the space": (
+                study.samples_points_during_run
+            ),
+            "a step of fine-tuning is assumed to take as long as a step of training": any(
+                arm.fine_tune is not None for arm in study.arms
+            ),
+            "the search of per-layer configurations": study.layers is not None,
+        }
+        return tuple(text for text, is_excluded in work.items() if is_excluded)
 
 
 def estimate_study_time(
@@ -158,7 +175,7 @@ def estimate_study_time(
         hardware=name_gpu_or_processor(own.device),
         threads=environment.threads,
         workers=parallel,
-        slowdown=compute_slowdown_of_shared_machine(parallel, _num_trials_without_sharing(environment)),
+        slowdown=max(1.0, parallel / _num_trials_without_sharing(environment)),
         seconds_per_group=seconds_per_group,
         inputs=inputs,
         process_start=measure_process_start_seconds(stopwatch),
@@ -167,9 +184,18 @@ def estimate_study_time(
     )
 
 
-def compute_slowdown_of_shared_machine(workers: int, capacity: int) -> float:
-    """Factor of the seconds of a trial if `workers` trials share what is enough for `capacity` trials."""
-    return max(1.0, workers / capacity)
+def measure_process_start_seconds(stopwatch: DeviceSynchronizedClock) -> float:
+    """Start a process that loads what a trial needs, and return the seconds until it has ended.
+
+    Raises:
+        TrialProcessLostError: The process cannot be started, or does not end as expected.
+    """
+    start = stopwatch.read_seconds()
+    try:
+        subprocess.run([sys.executable, "-c", _TRIAL_PROGRAM], check=True, capture_output=True)  # noqa: S603 - our own
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise TrialProcessLostError(f"this machine cannot start a process for trials: {error}") from error
+    return stopwatch.read_seconds() - start
 
 
 def _num_trials_without_sharing(environment: ExecutionEnvironment) -> int:
@@ -182,29 +208,9 @@ def _num_trials_without_sharing(environment: ExecutionEnvironment) -> int:
 def _measure_and_estimate_group(
     group: CostGroup, inputs: MeasurementInputs, stopwatch: DeviceSynchronizedClock, budget: float
 ) -> GroupEstimate:
-    is_cuda = stopwatch.device.startswith("cuda")
-    if is_cuda:
-        torch.cuda.reset_peak_memory_stats(stopwatch.device)
+    reset_peak_memory(stopwatch.device)
     start = stopwatch.read_seconds()
     times = measure_trial_durations(group.representative, inputs, stopwatch, budget)
     measuring = stopwatch.read_seconds() - start
     seconds = tuple(extrapolate_trial_seconds(trial, inputs.sizes, times) for trial in group.trials)
-    peak = torch.cuda.max_memory_allocated(stopwatch.device) if is_cuda else None
-    return GroupEstimate(group, times, seconds, measuring, peak)
-
-
-def _iter_excluded_work(estimate: TimeEstimate) -> Iterator[str]:
-    study = estimate.study
-    yield "checkpoint files, the database, and the statistics after the last trial"
-    if estimate.inputs.missing is not None:
-        yield "loading and decoding of the data set: inputs were random"
-    if estimate.workers > 1:
-        yield "slower steps of parallel trials, which share caches and memory"
-    if estimate.device.startswith("cuda") and estimate.slowdown > 1:
-        yield "trials on one GPU are assumed to share it as if one ran after another"
-    if study.samples_points_during_run:
-        yield "pruning, and the points that are sampled: trials are assumed at the bounds of the space"
-    if any(arm.fine_tune is not None for arm in study.arms):
-        yield "a step of fine-tuning is assumed to take as long as a step of training"
-    if study.layers is not None:
-        yield "the search of per-layer configurations"
+    return GroupEstimate(group, times, seconds, measuring, read_peak_memory(stopwatch.device))

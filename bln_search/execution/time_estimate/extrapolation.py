@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import ceil
 from statistics import median, quantiles
@@ -109,87 +109,36 @@ class TrialSeconds:
         return float(sum(vars(self).values()))
 
 
-@dataclass(frozen=True)
-class _TrialExtrapolation:
-    """A trial with the sizes of its splits and its measured durations."""
-
-    trial: TrialSpec
-    sizes: Mapping[Split, int]
-    times: MeasuredGroupTimes
-
-    @property
-    def training_steps_per_epoch(self) -> int:
-        """Training steps of an epoch."""
-        return self.sizes[Split.TRAIN] // self.trial.training.batch_size
-
-    @property
-    def population_seconds(self) -> float:
-        return self.training_steps_per_epoch * self.times.population_batch
-
-    def validation_seconds_per_epoch(self) -> float:
-        size = self.trial.training.batch_size
-        examples = sum(self.sizes[split] // size * size for split in self.trial.training.epoch_splits)
-        return examples * self.times.validation_example
-
-    def split_evaluation_seconds(self, split: Split, batch_size: int, length: int | None = None) -> float:
-        return self.times.evaluation[batch_size, length].seconds_of_pass(self.num_evaluated_examples(split), batch_size)
-
-    def num_evaluated_examples(self, split: Split) -> int:
-        as_validation = self.trial.evaluation.train_examples is TrainSplitSelection.AS_VALIDATION
-        return self.sizes[Split.VALIDATION if split is Split.TRAIN and as_validation else split]
-
-    def evaluation_seconds(self) -> float:
-        evaluation = self.trial.evaluation
-        seconds = 0.0
-        for batch_size in self.trial.inference_batch_sizes:
-            both = sum(self.split_evaluation_seconds(split, batch_size) for split in EVALUATED_SPLITS)
-            seconds += sum(self.split_evaluation_seconds(split, batch_size) for split in evaluation.evaluated_splits)
-            seconds += len(evaluation.conditions) * both
-            seconds += sum(
-                self.split_evaluation_seconds(split, batch_size, length)
-                for length in evaluation.lengths
-                for split in EVALUATED_SPLITS
-            )
-        return seconds + self.times.corruption_example * sum(self.sizes[split] for split in EVALUATED_SPLITS)
-
-    def fine_tuning_seconds(self) -> float:
-        spec = self.trial.arm.fine_tune
-        if spec is None:
-            return 0.0
-        refreshed = spec.epochs if spec.refresh is PopulationRefresh.EPOCH else 0
-        best_rows = 2 * self.split_evaluation_seconds(Split.VALIDATION, self.trial.training.batch_size)
-        return (
-            spec.epochs * self.training_steps_per_epoch * self.times.step.median
-            + (refreshed + 2) * self.population_seconds
-            + best_rows
-        )
-
-    def probe_seconds(self) -> float:
-        probes, size = self.trial.probes, self.trial.training.batch_size
-        if probes is None:
-            return 0.0
-        seconds = sum(self.split_evaluation_seconds(Split.VALIDATION, probed) for probed in probes.batch_sizes or ())
+def _iter_passes(trial: TrialSpec) -> Iterator[tuple[str, EvaluatedInputs, Split]]:
+    """The one passes of a trial: the part of the trial, mini-batch size and length, and the split."""
+    evaluation, probes, own = trial.evaluation, trial.probes, (trial.training.batch_size, None)
+    for size in trial.inference_batch_sizes:
+        for split in evaluation.evaluated_splits:
+            yield "evaluation", (size, None), split
+        for length in (*[None] * len(evaluation.conditions), *evaluation.lengths):
+            for split in EVALUATED_SPLITS:
+                yield "evaluation", (size, length), split
+    validated: list[tuple[str, EvaluatedInputs]] = []
+    if trial.arm.fine_tune is not None:
+        validated += [("fine_tuning", own)] * 2
+    if probes is not None:
+        validated += [("probes", (size, None)) for size in probes.batch_sizes or ()]
         if probes.reshuffles:  # the order of the data, random orders, and in a classification one sorted by class
-            has_classes = self.trial.resolved_task.name is TaskName.CLASSIFICATION
-            seconds += (probes.reshuffles + 1 + has_classes) * self.split_evaluation_seconds(Split.VALIDATION, size)
-        if probes.epochs is not None:
-            snapshots = self.trial.training.epochs // probes.epochs
-            seconds += snapshots * (self.population_seconds + self.split_evaluation_seconds(Split.VALIDATION, size))
-        if probes.geometry is not None:
-            seconds += self.trial.training.epochs * self.times.geometry
-        return seconds
+            has_classes = trial.resolved_task.name is TaskName.CLASSIFICATION
+            validated += [("probes", own)] * (probes.reshuffles + 1 + has_classes)
+        validated += [("probes", own)] * _num_snapshots(trial)
+    for part, inputs in validated:
+        yield part, inputs, Split.VALIDATION
+
+
+def _num_snapshots(trial: TrialSpec) -> int:
+    interval = None if trial.probes is None else trial.probes.epochs
+    return 0 if interval is None else trial.training.epochs // interval
 
 
 def list_batch_sizes_and_lengths_to_measure(trial: TrialSpec) -> tuple[EvaluatedInputs, ...]:
     """The mini-batch sizes and lengths at which the one pass must be measured."""
-    probes, training = trial.probes, trial.training.batch_size
-    sizes = [*trial.inference_batch_sizes]
-    if probes is not None:
-        sizes += [*(probes.batch_sizes or ()), *([training] if probes.reshuffles or probes.epochs is not None else [])]
-    if trial.arm.fine_tune is not None:
-        sizes.append(training)
-    lengths = [(size, length) for size in trial.inference_batch_sizes for length in trial.evaluation.lengths]
-    return tuple(dict.fromkeys([*((size, None) for size in sizes), *lengths]))
+    return tuple(dict.fromkeys(inputs for _, inputs, _ in _iter_passes(trial)))
 
 
 def extrapolate_trial_seconds(trial: TrialSpec, sizes: Mapping[Split, int], times: MeasuredGroupTimes) -> TrialSeconds:
@@ -200,15 +149,30 @@ def extrapolate_trial_seconds(trial: TrialSpec, sizes: Mapping[Split, int], time
         sizes: Number of examples of each split.
         times: Durations that were measured for its group.
     """
-    sized = _TrialExtrapolation(trial, sizes, times)
+    size, tuning = trial.training.batch_size, trial.arm.fine_tune
+    steps = sizes[Split.TRAIN] // size
+    validated = sum(sizes[split] // size * size for split in trial.training.epoch_splits)
+    population = steps * times.population_batch
+    seconds = dict.fromkeys(("fine_tuning", "evaluation", "probes"), 0.0)
+    for part, (batch_size, length), split in _iter_passes(trial):
+        as_validation = split is Split.TRAIN and trial.evaluation.train_examples is TrainSplitSelection.AS_VALIDATION
+        examples = sizes[Split.VALIDATION if as_validation else split]
+        seconds[part] += times.evaluation[batch_size, length].seconds_of_pass(examples, batch_size)
+    seconds["evaluation"] += times.corruption_example * sum(sizes[split] for split in EVALUATED_SPLITS)
+    if trial.is_search_phase_trial:
+        seconds["evaluation"] = 0.0
+    if tuning is not None:
+        refreshed = tuning.epochs if tuning.refresh is PopulationRefresh.EPOCH else 0
+        seconds["fine_tuning"] += tuning.epochs * steps * times.step.median + (refreshed + 2) * population
+    seconds["probes"] += _num_snapshots(trial) * population
+    if trial.probes is not None and trial.probes.geometry is not None:
+        seconds["probes"] += trial.training.epochs * times.geometry
     return TrialSeconds(
         network=times.network,
-        training=trial.epochs * sized.training_steps_per_epoch * times.step.median,
-        validation=trial.epochs * sized.validation_seconds_per_epoch(),
-        population=sized.population_seconds,
-        fine_tuning=sized.fine_tuning_seconds(),
-        evaluation=0.0 if trial.is_search_phase_trial else sized.evaluation_seconds(),
-        probes=sized.probe_seconds(),
+        training=trial.epochs * steps * times.step.median,
+        validation=trial.epochs * validated * times.validation_example,
+        population=population,
+        **seconds,
     )
 
 

@@ -45,14 +45,7 @@ _CHECKED_PASSES = 4
 
 @dataclass(frozen=True)
 class _TrialMeasurement:
-    """Durations of one trial, in a limited time.
-
-    Attributes:
-        trial: The trial.
-        inputs: Its inputs.
-        stopwatch: Measures.
-        budget: Seconds.
-    """
+    """Durations of one trial, in a limited time; see `measure_trial_durations`."""
 
     trial: TrialSpec
     inputs: MeasurementInputs
@@ -64,7 +57,14 @@ class _TrialMeasurement:
         network = build_initialized_network(self.trial, self.inputs.data).to(self.stopwatch.device)
         network_seconds = self.stopwatch.read_seconds() - start
         data = self.inputs.make_training_data(self.trial.training.batch_size)
-        training = self._measure_training(network, data)
+        training = TimedTraining.of_trial(
+            network,
+            data,
+            self.trial,
+            stopwatch=self.stopwatch,
+            step_seconds=_SHARES["training"] * self.budget,
+            validation_seconds=_SHARES["validation"] * self.budget,
+        )
         steps, validations = training.measure_seconds_of_each_step_and_validation()
         validation_example = median(validations) / len(data.splits[Split.VALIDATION][1])
         gathered: MomentsByEstimate = training.moments
@@ -73,24 +73,19 @@ class _TrialMeasurement:
             frozen, population_batch = self._measure_population(network, data)
             gathered = {**gathered, PopulationEstimate.FROZEN: frozen}
         loaded = LoadedNetwork(self.trial, network, gathered, self.inputs.data)
+        needed = list_batch_sizes_and_lengths_to_measure(self.trial)
+        budget = _SHARES["evaluation"] * self.budget / max(1, len(needed))
+        row_example = validation_example * len(loaded.planned_inference_rows)
         return MeasuredGroupTimes(
             network=network_seconds,
             step=DurationSpread.of_seconds(steps),
             validation_example=validation_example,
             population_batch=population_batch,
-            evaluation=self._measure_evaluations(loaded, validation_example),
+            evaluation={
+                evaluated: self._measure_evaluation_pass(loaded, evaluated, budget, row_example) for evaluated in needed
+            },
             corruption_example=self._measure_corruption_seconds(),
             geometry=self._measure_geometry_seconds(network),
-        )
-
-    def _measure_training(self, network: nn.Module, data: PreparedData) -> TimedTraining:
-        return TimedTraining.of_trial(
-            network,
-            data,
-            self.trial,
-            stopwatch=self.stopwatch,
-            step_seconds=_SHARES["training"] * self.budget,
-            validation_seconds=_SHARES["validation"] * self.budget,
         )
 
     def _measure_population(self, network: nn.Module, data: PreparedData) -> tuple[dict[str, LayerMoments], float]:
@@ -109,16 +104,6 @@ class _TrialMeasurement:
             _, seconds = time_passes(1)
         number = int(_SHARES["population"] * self.budget / max(seconds, 1e-9))
         return time_passes(max(1, min(number, len(targets) // self.trial.training.batch_size)))
-
-    def _measure_evaluations(
-        self, loaded: LoadedNetwork, validation_example: float
-    ) -> dict[EvaluatedInputs, EvaluationPassTimes]:
-        needed = list_batch_sizes_and_lengths_to_measure(self.trial)
-        budget = _SHARES["evaluation"] * self.budget / len(needed)
-        row_example = validation_example * len(loaded.planned_inference_rows)
-        return {
-            evaluated: self._measure_evaluation_pass(loaded, evaluated, budget, row_example) for evaluated in needed
-        }
 
     def _measure_evaluation_pass(
         self, loaded: LoadedNetwork, evaluated: EvaluatedInputs, budget: float, row_example: float

@@ -8,7 +8,7 @@ import pytest
 
 from bln_search.core.errors import ModelError
 from bln_search.execution.time_estimate import estimate as estimate_module
-from bln_search.execution.time_estimate.process_start import measure_process_start_seconds
+from bln_search.execution.time_estimate.estimate import measure_process_start_seconds
 from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, parse_study
 
 STUDY = """

@@ -13,7 +13,7 @@ from bln_search.execution.executors.base import make_task_failed_message
 
 
 @pytest.mark.parametrize(
-    ("error", "failure", "disk_full"),
+    ("error", "failure", "is_disk_full"),
     [
         (torch.OutOfMemoryError("CUDA out of memory"), FailureClass.OUT_OF_MEMORY, False),
         (MemoryError(), FailureClass.OUT_OF_MEMORY, False),
@@ -47,15 +47,15 @@ from bln_search.execution.executors.base import make_task_failed_message
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_exception_determines_the_failure_class(error, failure, disk_full):
+def test_exception_determines_the_failure_class(error, failure, is_disk_full):
     message = make_task_failed_message(error)
-    assert (message.failure, message.disk_full) == (failure, disk_full)
+    assert (message.failure, message.machine_error is StorageFullError) == (failure, is_disk_full)
     assert message.reason
 
 
 def test_data_that_cannot_be_read_at_present_is_not_missing():
-    assert make_task_failed_message(DataUnavailableOnMachineError("no file here")).data_missing
-    assert not make_task_failed_message(DataReadError("stale handle")).data_missing
+    assert make_task_failed_message(DataUnavailableOnMachineError("no file here")).machine_error
+    assert not make_task_failed_message(DataReadError("stale handle")).machine_error
 
 
 def test_only_accelerator_errors_make_the_process_unusable():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.errors import TrialProcessLostError
-from bln_search.execution.executors.device_health import MAX_FAILURES, DeviceHealth
+from bln_search.execution.executors.process_health import MAX_FAILURES, DeviceHealth
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import TrialProcessLostError
 from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors import local, lost_processes, process_server, worker_process
+from bln_search.execution.executors import local, process_health, process_server, worker_process
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import (
     PhaseProgress,
@@ -137,7 +137,7 @@ class Trials:
 
 @pytest.fixture
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(lost_processes, "PAUSES", (0.01, 0.01))
+    monkeypatch.setattr(process_health, "PAUSES", (0.01, 0.01))
 
 
 @pytest.mark.parametrize("error", [EOFError("unexpected EOF"), BlockingIOError(11, "fork"), MemoryError()])

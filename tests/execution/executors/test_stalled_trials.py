@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.execution.executors import stalled_trials
-from bln_search.execution.executors.stalled_trials import ProgressClock
+from bln_search.execution.executors import process_health
+from bln_search.execution.executors.process_health import ProgressClock
 
 
 @pytest.fixture
 def now(monkeypatch):
     """The time, which tests set."""
     now = [100.0]
-    monkeypatch.setattr(stalled_trials.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(process_health.time, "monotonic", lambda: now[0])
     return now
 
 

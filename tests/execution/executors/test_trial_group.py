@@ -54,7 +54,7 @@ def make_trials(arms=("bln",), seeds=(0, 1, 2), **training):
 
 @pytest.fixture
 def environment(tmp_path):
-    return ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"))
+    return ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "checkpoints"), runs_one_trial=False)
 
 
 @pytest.fixture

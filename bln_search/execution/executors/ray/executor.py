@@ -17,6 +17,7 @@ from bln_search.core.states import FailureClass
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
+from bln_search.execution.executors.process_health import ProgressClock
 from bln_search.execution.executors.ray.actors import keep_first_trial_of_starting_actors, kill_actor
 from bln_search.execution.executors.ray.cluster import use_joined_or_started_cluster
 from bln_search.execution.executors.ray.environment import make_ray_temporary_folder, set_ray_environment_variables
@@ -28,7 +29,6 @@ from bln_search.execution.executors.ray.tune_parts import (
     TaskFeedingSearcher,
     make_tuner,
 )
-from bln_search.execution.executors.stalled_trials import ProgressClock
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EpochDone,

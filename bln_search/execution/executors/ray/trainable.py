@@ -12,7 +12,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import make_task_failed_message
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
 from bln_search.execution.executors.trial_group import TrialGroup
-from bln_search.execution.gpu_memory import limit_gpu_memory
+from bln_search.execution.gpu import limit_gpu_memory
 from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EvaluationDone,
