@@ -32,29 +32,18 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 
 from bench.support.delaying_proxy import delaying_proxy
-from bench.support.growth_ledger import KINDS, SEEDS, STUDY, database
+from bench.support.ledgers import KINDS, SEEDS, STUDY, TrialEnds, database
 from bench.support.null_executor import EVALUATIONS, NullExecutor
 from bench.support.observed_attempts import ObservedAttempts
 from bench.support.reporting import finish, make_parser, provenance, read_result
 from bln_search.core.states import StudyState, TrialState
-from bln_search.execution.messages import Message
-from bln_search.specs import TrialSpec, parse_study
+from bln_search.specs import parse_study
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, OutcomesRow, StudyRow, TrialRow
 from bln_search.worker import run_study
 
 _ROUND_TRIPS = 50
 _MAX_POINTS = 5_000
-
-
-class SilentWatcher:
-    """Shows nothing."""
-
-    def on_run_start(self, trials: int) -> None:
-        """Do nothing."""
-
-    def on_message(self, trial: TrialSpec, message: Message) -> None:
-        """Do nothing."""
 
 
 @contextmanager
@@ -94,7 +83,7 @@ def measure_run(options: argparse.Namespace) -> dict[str, Any]:
             executor = NullExecutor(options.live, options.epochs, seconds, options.examples)
             ledger.attempts = attempts = ObservedAttempts(ledger.database, executor)
             start, processor = time.monotonic(), time.process_time()
-            state = run_study(ledger, study_id, executor, SilentWatcher())
+            state = run_study(ledger, study_id, executor, TrialEnds())
             wall, processor = time.monotonic() - start, time.process_time() - processor
             assert state is StudyState.COMPLETE, state
             missing = count_missing(ledger, study_id, executor, with_outcomes=options.examples > 0)

@@ -17,6 +17,7 @@ import logging
 import os
 import tempfile
 import time
+from contextlib import closing
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,6 @@ from typing import Any
 import torch
 
 from bench.support.reporting import finish, make_parser, run_in_process, spread
-from bln_search.core.checkpoints import FolderStore
 from bln_search.data import load_data_set
 from bln_search.data.prepared import PreparedData, prepare_data_set
 from bln_search.execution.loaded_network import build_initialized_network
@@ -95,34 +95,21 @@ def run_bare(epochs: int, trials: int) -> dict[str, Any]:
 
 def run_ours(epochs: int, trials: int) -> dict[str, Any]:
     """Run the study with our executor on Ray Tune, ledger and evaluation included."""
-    from bln_search.execution.environment import ExecutionEnvironment
+    from bench.support.ledgers import TrialEnds, temporary_environment
     from bln_search.execution.executors.ray.executor import RayExecutor
-    from bln_search.execution.messages import EvaluationDone, Message
     from bln_search.storage.ledger import open_and_upgrade_ledger
     from bln_search.worker import run_study
 
-    ends: list[float] = []
-    start = time.monotonic()
-
-    class Watcher:
-        def on_run_start(self, trials: int) -> None:
-            """Do nothing."""
-
-        def on_message(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002
-            """Record the end of a trial."""
-            if isinstance(message, EvaluationDone):
-                ends.append(time.monotonic() - start)
-
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
-        ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-        with RayExecutor(environment, CORES) as executor:
-            start_seconds = time.monotonic() - start
-            run_study(ledger, ledger.studies.store_study_once(make_study(epochs, trials)), executor, Watcher())
-            seconds = time.monotonic() - start - start_seconds
-        ledger.close()
-    return {"ends": ends, "seconds": seconds, "start": start_seconds}
+    start, ends = time.monotonic(), TrialEnds()
+    with (
+        temporary_environment() as (url, environment),
+        closing(open_and_upgrade_ledger(url)) as ledger,
+        RayExecutor(environment, CORES) as executor,
+    ):
+        start_seconds = time.monotonic() - start
+        run_study(ledger, ledger.studies.store_study_once(make_study(epochs, trials)), executor, ends)
+        seconds = time.monotonic() - start - start_seconds
+    return {"ends": [moment - start for moment in ends.moments], "seconds": seconds, "start": start_seconds}
 
 
 def run_tune(epochs: int, trials: int) -> dict[str, Any]:

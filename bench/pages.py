@@ -20,12 +20,11 @@ from typing import Any
 
 import psutil
 from playwright.sync_api import Browser, sync_playwright
-from sqlalchemy import insert, update
 
 from bench.support.browser import FLAGS, find_chromium
+from bench.support.ledgers import RUNNER, list_open_trials, mark_finished, start_study, store_evaluations
+from bench.support.processes import serve
 from bench.support.reporting import finish, make_parser, spread
-from bench.support.service_process import serve
-from bench.support.synthetic_studies import evaluation_row
 from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
 from bln_search.settings import Settings
@@ -33,14 +32,13 @@ from bln_search.specs import parse_study
 from bln_search.storage.engine import write_session
 from bln_search.storage.events import NewEvent, append_events
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
-from bln_search.storage.tables import CheckpointRow, EvaluationRow, StudyRow, TrialRow
 
 SEEDS, DECAYS = 5, 40
 EPOCHS = 5
 REPORTING_TRIALS = 20
 """Trials that report while the page is open."""
 
-RUNNER = "bench/1/0"
+CONFIGURATIONS = ("TT--", "TF--", "FT--", "FF--")
 STUDY = """
 name: large
 data: {{name: digits}}
@@ -68,18 +66,14 @@ def create_study(ledger: Ledger, trials: int) -> int:
     """Create a running study with all but a few trials finished; return its id."""
     rates = [round(0.001 * 1.05**index, 6) for index in range(trials // SEEDS // DECAYS)]
     decays = [round(1e-3 * 1.1**index, 8) for index in range(DECAYS)]
-    study_id = ledger.queue.submit_study(parse_study(STUDY.format(rates=rates, decays=decays)), "bench").study_id
-    ledger.studies.lease_and_start(study_id, lambda _: True, RUNNER)
-    finished = [trial.id for trial in ledger.trials.list_claimable_trials(study_id)][:-REPORTING_TRIALS]
-    rng, now = random.Random(0), ledger.now()
+    study_id = start_study(ledger, STUDY.format(rates=rates, decays=decays))
+    finished, rng = list_open_trials(ledger, study_id)[:-REPORTING_TRIALS], random.Random(0)
+    store_evaluations(ledger, finished, rng, CONFIGURATIONS)
+    mark_finished(ledger, study_id, finished)
     with write_session(ledger.database.engine) as session:
-        session.execute(insert(CheckpointRow), [_checkpoint(trial_id, now) for trial_id in finished])
-        session.execute(insert(EvaluationRow), [row for trial_id in finished for row in _evaluations(trial_id, rng)])
-        session.execute(update(TrialRow).where(TrialRow.id.in_(finished)).values(state="finished"))
-        session.execute(update(StudyRow).where(StudyRow.id == study_id).values(results=len(finished)))
         for trial_id in finished:
             epochs = [{"attempt": trial_id, **_epoch(epoch, rng)} for epoch in range(1, EPOCHS + 1)]
-            append_events(session, study_id, now, [NewEvent("epoch", epoch, trial_id) for epoch in epochs])
+            append_events(session, study_id, ledger.now(), [NewEvent("epoch", epoch, trial_id) for epoch in epochs])
     return study_id
 
 
@@ -91,27 +85,6 @@ def create_list(ledger: Ledger, studies: int) -> None:
         change = changes[number % len(changes)]
         if change is not None:
             change(study_id)
-
-
-def _checkpoint(trial_id: int, now: Any) -> dict[str, Any]:
-    file_fields = {"file": f"{trial_id}.safetensors", "sha256": f"{trial_id:064x}", "judged_under": "FF--"}
-    return {
-        "id": trial_id,
-        "trial_id": trial_id,
-        "epoch": 5,
-        "validation_loss": 0.5,
-        "provenance": {},
-        **file_fields,
-    } | {"created_at": now}
-
-
-def _evaluations(checkpoint_id: int, rng: random.Random) -> list[dict[str, Any]]:
-    base = rng.random()
-    return [
-        evaluation_row(checkpoint_id, code, split, base + rng.random() / 10, rng.random())
-        for code in ("TT--", "TF--", "FT--", "FF--")
-        for split in ("validation", "test")
-    ]
 
 
 def _epoch(epoch: int, rng: random.Random) -> dict[str, float]:

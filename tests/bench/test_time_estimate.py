@@ -1,18 +1,11 @@
-"""The studies that the benchmarks of estimated times run are valid."""
+"""The studies that the benchmark of estimated times runs are valid."""
 
 from __future__ import annotations
 
-import pytest
-
-from bench import time_estimate, time_estimates
+from bench.time_estimate import LARGE_STUDIES, SMALL_STUDIES, find_study_file
 from bln_search.specs import load_study, parse_study
 
 
-@pytest.mark.parametrize("text", time_estimate.STUDIES.values(), ids=str.split)
-def test_the_compared_studies_are_valid(text):
-    assert parse_study(text).seeds
-
-
-@pytest.mark.parametrize("name", time_estimates.STUDIES)
-def test_the_estimated_studies_are_files(name):
-    assert load_study(time_estimates.ROOT / "studies" / f"{name}.yaml").name == name
+def test_studies_are_valid():
+    assert all(parse_study(text).name == name for name, text in SMALL_STUDIES.items())
+    assert all(load_study(find_study_file(name)).name == name for name in LARGE_STUDIES)

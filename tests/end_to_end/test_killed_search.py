@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from bench import chaos
+from bench.chaos import MEAN_SECONDS
+from bench.support.killed_study import KilledStudy, run_with_kills
 
 STUDY = """
 name: chaos
@@ -22,14 +23,10 @@ search: {sampler: brent, trials: 4, objectives: [running_training_loss], epochs:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("executor", ["local", "ray"])
-def test_killed_search_has_the_leaderboard_of_an_undisturbed_one(tmp_path, monkeypatch, executor):
-    monkeypatch.setattr(chaos, "STUDY", STUDY)
-    folders = [tmp_path / name for name in ("undisturbed", "killed")]
-    for folder in folders:
-        folder.mkdir()
-    expected, _ = chaos.run_disturbed(chaos.Run(folders[0], "local"), random.Random(0), kills=0)
-    run = chaos.Run(folders[1], executor)
-    leaderboard, kills = chaos.run_disturbed(run, random.Random(1), kills=3)
-    assert sum(kills.values()) > 0
-    assert leaderboard == expected
-    assert set(run.count_evaluations().values()) == {1}
+def test_killed_search_has_the_leaderboard_of_an_undisturbed_one(tmp_path, executor):
+    expected = KilledStudy(tmp_path / "undisturbed", STUDY, options=("--executor", "local")).run()
+    study = KilledStudy(tmp_path / "killed", STUDY, options=("--executor", executor))
+    kills = run_with_kills(study, 3, random.Random(1), mean_seconds=MEAN_SECONDS[executor])
+    assert kills.total() > 0
+    assert study.output == expected
+    assert set(study.count_evaluations().values()) == {1}

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from bench.resume import KILLED, run_with_kills
-from bench.support.killed_study import KilledStudy
+from bench.resume import KILLED
+from bench.support.killed_study import KilledStudy, run_with_kills
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("killed_training")]
 
@@ -26,8 +26,8 @@ search: {sampler: tpe, pruner: PRUNER, trials: 9, startup: 3, min_epochs: 3}
 def run_twice(folder, text, kills, kinds=("worker",), options=(), save_seconds="0.1"):
     """An undisturbed run of a study, and one whose processes are killed."""
     studies = [KilledStudy(folder / name, text, save_seconds, options) for name in ("undisturbed", "killed")]
-    run_with_kills(studies[0], 0, random.Random(0))
-    assert run_with_kills(studies[1], kills, random.Random(1), kinds) == kills
+    studies[0].run()
+    assert run_with_kills(studies[1], kills, random.Random(1), kinds=kinds).total() == kills
     return studies
 
 
