@@ -28,11 +28,12 @@ RUN mkdir -p service/static && grep -E '^(brotli|zopfli)==' constraints.txt > co
 COPY pyproject.toml README.md LICENSE ./
 COPY bln_search ./bln_search
 COPY service ./service
+COPY papers ./papers
 # What `make docs` built, for the service to show. Without it the image has no documentation: README.md is always there, so
 # that the pattern may match nothing.
 COPY README.md build/docs* ./service/documentation/
 RUN rm service/documentation/README.md \
- && pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . \
+ && pip wheel --no-cache-dir --no-deps --wheel-dir /wheel . ./papers \
  && pip --python /opt/bln-search/bin/python install --no-cache-dir --no-deps --prefix /installed /wheel/*.whl
 
 FROM ${PYTHON_IMAGE} AS base

@@ -18,7 +18,7 @@ NPM_READY := $(SCRIPTS)/node_modules/.ready
 COPY_DOCS := rm -rf service/documentation && cp -R build/docs service/documentation
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-slow test-matrix browser triton check docs dist release format openapi serve gpu bench clean
+.PHONY: help run install test test-slow test-papers test-matrix browser triton check docs dist release format openapi serve gpu bench clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -33,6 +33,10 @@ test: $(READY) $(NPM_READY)  ## formulas, statistics, databases, REST, one study
 
 test-slow: $(READY) browser triton  ## the rest: services, browser, kills, clusters, full grids, packages, earlier versions
 	$(PYTEST) -n 2 -m slow
+	$(MAKE) test-papers
+
+test-papers: $(READY)  ## networks and data sets of the papers
+	$(PYTEST) -n 2 papers/tests
 
 test-matrix:  ## make test with each supported Python of this machine
 	$(PYTHON) -m tests.release.matrix
@@ -54,6 +58,7 @@ check: $(READY) $(NPM_READY)  ## format, lint, types, architecture, prose
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	cd papers && $(abspath $(BIN))/lint-imports
 	$(BIN)/python -m bench.documents.prose
 	@test ! -e $(NPM_READY) || $(NODE) $(BIOME) lint --config-path=$(SCRIPTS)/lint.json --error-on-warnings
 
@@ -63,6 +68,7 @@ docs: $(READY)  ## make pages of docs/ in build/docs
 dist: docs  ## wheel and source distribution in dist/
 	$(COPY_DOCS)
 	$(BIN)/python -m build --no-isolation
+	$(BIN)/python -m build --no-isolation --outdir dist papers
 
 release: docs  ## build packages and images, test the packages in new environments, print their SHA-256
 	rm -rf dist
@@ -95,8 +101,11 @@ $(NPM_READY): $(SCRIPTS)/package.json $(SCRIPTS)/package-lock.json | $(READY)
 	&& touch node_modules/.ready || { echo "npm does not answer: the pages' scripts are neither linted nor tested"; }
 
 # Each file stands for a set of extras that is installed. A larger set contains the smaller ones.
+# The networks of the papers are installed with all but the smallest.
 $(READY): EXTRAS := train,web,client,export,docs,dev
 $(READY): IMPLIED := $(INSTALLED) $(RUNNABLE)
+$(READY) $(INSTALLED): PLUGINS := ./papers
+$(READY) $(INSTALLED): papers/pyproject.toml
 $(INSTALLED): EXTRAS := train,web,client,export
 $(INSTALLED): IMPLIED := $(RUNNABLE)
 $(RUNNABLE): EXTRAS := train
@@ -105,6 +114,6 @@ $(READY) $(INSTALLED) $(RUNNABLE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bln-search needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
 	@echo "setting up $(VENV) with the extras $(EXTRAS); this downloads packages, once"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python .ci/install.py --editable '.[$(EXTRAS)]'
+	@$(BIN)/python .ci/install.py --editable '.[$(EXTRAS)]' $(PLUGINS)
 	@case ',$(EXTRAS),' in *,web,*) $(BIN)/python .ci/plotly_bundle.py;; esac
 	@touch $@ $(IMPLIED)

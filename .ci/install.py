@@ -33,19 +33,19 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--python", default=sys.executable, help="of the environment; by default the one that runs this"
     )
-    parser.add_argument("--editable", action="store_true", help="the package is a folder, and stays there")
-    parser.add_argument("package", help="with its extras, such as '.[train]'")
+    parser.add_argument("--editable", action="store_true", help="the packages are folders, and stay there")
+    parser.add_argument("packages", nargs="+", help="with their extras, such as '.[train]'")
     given = parser.parse_args(words)
-    package = ["--editable", given.package] if given.editable else [given.package]
+    packages = [word for package in given.packages for word in (*["--editable"] * given.editable, package)]
     settings = parse_settings(_run(*_PIP, "config", "list").stdout)
-    torch_index = find_torch_index(settings) if needs_torch(given.package) else ""
+    torch_index = find_torch_index(settings) if any(map(needs_torch, given.packages)) else ""
     uv = _find_uv(may_install=given.python == sys.executable)
-    if uv and _install_with_uv(uv, given.python, package, settings, torch_index):
+    if uv and _install_with_uv(uv, given.python, packages, settings, torch_index):
         return 0
     command = (*_PIP, "--python", given.python, "install", "--no-compile", *_CONSTRAINED)
     if torch_index:
         _run(*command, "--no-deps", "--retries", "0", "--index-url", torch_index, "torch")
-    return subprocess.run([*command, *package], cwd=ROOT, check=False).returncode
+    return subprocess.run([*command, *packages], cwd=ROOT, check=False).returncode
 
 
 def parse_settings(text: str) -> dict[str, str]:
@@ -91,13 +91,13 @@ def last_line(text: str) -> str:
     return next((line for line in reversed(text.splitlines()) if line.strip()), "it printed nothing")
 
 
-def _install_with_uv(uv: str, python: str, package: list[str], settings: dict[str, str], torch_index: str) -> bool:
-    """Whether uv installed the package; if not, print why."""
+def _install_with_uv(uv: str, python: str, packages: list[str], settings: dict[str, str], torch_index: str) -> bool:
+    """Whether uv installed the packages; if not, print why."""
     command = (uv, "pip", "install", "--python", python, *_CONSTRAINED)
     environment = {"SSL_CERT_FILE": settings["cert"]} if "cert" in settings else {}
     if torch_index:
         _run(*command, "--no-deps", "--default-index", torch_index, "torch", **environment)
-    done = _run(*command, *uv_arguments(settings), *package, **environment)
+    done = _run(*command, *uv_arguments(settings), *packages, **environment)
     if done.returncode:
         print(f"uv failed, pip installs: {last_line(done.stderr)}", file=sys.stderr)
     return done.returncode == 0

@@ -34,9 +34,6 @@ _describe_small_resnet = partial(
 _describe_imagenet_resnet = partial(ModelInfo, "bln_search.models.imagenet_residual:ImageNetResNet")
 
 BUILT_IN_MODELS: Mapping[str, ModelInfo] = {
-    "allconv": ModelInfo(
-        "bln_search.models.all_convolutional:AllConvolutionalNetwork", options=frozenset({"widths"}), is_stackable=True
-    ),
     "attentive_reader": ModelInfo(
         "bln_search.models.attentive_reader:AttentiveReader",
         options=frozenset({"widths", "embedding", "normalize", "gain"}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
@@ -24,6 +24,7 @@ class ExtensionPoint(Generic[Info]):
         group: Entry point group of the objects of packages that have no description; empty for none.
         info_type: Type of a description.
         info_group: Entry point group of the descriptions of packages; empty for none.
+        packages: Of names that are not built in, the package that has them, and how it is installed.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class ExtensionPoint(Generic[Info]):
     group: str = ""
     info_type: type[Info] | None = None
     info_group: str = ""
+    packages: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def plugins(self) -> dict[str, EntryPoint]:
@@ -47,6 +49,8 @@ class ExtensionPoint(Generic[Info]):
         """The description of a thing; None for one of a package that has none. Raises `error`."""
         if name in self.built_in:
             return self.built_in[name]
+        if name in self.packages and name not in self.plugins:
+            raise self.error(f"the {self.kind} {name} is in {self.packages[name]}: it is not installed here")
         if name not in self.plugins:
             raise self.error(f"there is no {self.kind} {name!r}; choose one of {', '.join(self.list_names())}")
         if self.info_type is None or self.plugins[name].group != self.info_group:

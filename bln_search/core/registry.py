@@ -19,7 +19,17 @@ from bln_search.core.tasks import TaskName
 
 _CORRUPTIONS = "bln_search.data.corruptions"
 
-MODELS = ExtensionPoint("model", ModelError, BUILT_IN_MODELS, "bln_search.models", ModelInfo, "bln_search.model_infos")
+_PAPERS = "the package bln-search-papers, the folder `papers` of the repository (`pip install ./papers`)"
+
+MODELS = ExtensionPoint(
+    "model",
+    ModelError,
+    BUILT_IN_MODELS,
+    "bln_search.models",
+    ModelInfo,
+    "bln_search.model_infos",
+    packages=dict.fromkeys(("allconv",), _PAPERS),
+)
 
 DATA_SETS = ExtensionPoint(
     "data set", DataError, BUILT_IN_DATA_SETS, "bln_search.data_sets", DataSetInfo, "bln_search.data_set_infos"

@@ -89,6 +89,8 @@ def _make_network(
         return factory(input_shape, classes, norm, **options)
     try:
         return factory(input_shape, classes, norm, **options)
+    except ModelError:
+        raise
     except Exception as error:
         arguments = ", ".join(f"{key}: {value}" for key, value in options.items()) or "no options"
         raise ModelError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -29,6 +30,8 @@ class LeNet(nn.Module):
     Input (N, C, H, W); output (N, classes), logits.
     Source: Ziaee & Çano 2022, section 4.1, Eq. 27; sizes from the authors' notebook.
     """
+
+    stackable: ClassVar[bool] = True
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, norm: Callable[[int], nn.Module]) -> None:
         super().__init__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 from math import prod
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -35,6 +36,8 @@ class MLP(nn.Module):
 
     Input (N, ...), flattened; output (N, classes), logits.
     """
+
+    stackable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -33,6 +33,7 @@ class VGG16(nn.Module):
     """
 
     rectified: ClassVar[bool] = True
+    stackable: ClassVar[bool] = True
 
     def __init__(self, input_shape: tuple[int, ...], classes: int, norm: Norm, *, dense_norms: bool = True) -> None:
         super().__init__()

@@ -29,6 +29,8 @@ class ResidualBlock(nn.Module):
     Input (N, inputs, H, W); output (N, outputs, H / stride, W / stride).
     """
 
+    stackable: ClassVar[bool] = True
+
     def __init__(self, inputs: int, outputs: int, stride: int, norm: Norm) -> None:
         super().__init__()
         self.stride, self.new_channels = stride, outputs - inputs
@@ -67,6 +69,7 @@ class ResNet(nn.Module):
     """
 
     rectified: ClassVar[bool] = True
+    stackable: ClassVar[bool] = True
 
     def __init__(
         self,

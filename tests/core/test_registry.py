@@ -11,9 +11,10 @@ from torch import nn
 
 from bln_search.core import registry
 from bln_search.core.built_in_models import BUILT_IN_MODELS
-from bln_search.core.errors import DataError, ModelError
+from bln_search.core.errors import DataError, ModelError, SpecError
 from bln_search.data.catalog import CATALOG, get_catalog_entry
 from bln_search.models.factory import build_model, get_model_factory
+from bln_search.specs import parse_study
 
 
 def test_names_match_the_built_in_models_and_data_sets():
@@ -73,6 +74,16 @@ def test_broken_plugin_raises_one_clear_error(plugins):
         get_catalog_entry("bad")
     with pytest.raises(
         ModelError,
-        match="choose one of allconv, attentive_reader, bad, draw",
+        match=r"there is no model 'os\.system'; choose one of ",
     ):
         build_model("os.system", (4,), 3, nn.BatchNorm1d, seed=0)
+
+
+def test_a_name_of_a_package_that_is_not_installed_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(registry.MODELS, "plugins", {})
+    study = "{name: x, data: {name: digits}, model: {name: allconv, widths: [4, 4]}, arms: [{method: bn}]}"
+    with pytest.raises(
+        SpecError, match=r"allconv is in the package bln-search-papers.* `pip install \./papers`"
+    ) as error:
+        parse_study(study)
+    assert len(error.value.problems) == 1

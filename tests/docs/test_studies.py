@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from bench.documents.reference import study_file
 from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
-from bln_search.core.built_in_models import BUILT_IN_MODELS
+from bln_search.core.registry import MODELS
 from bln_search.models.factory import get_model_factory
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.external import ExternalSpec
@@ -117,9 +117,10 @@ def test_a_value_that_is_always_rejected_is_not_listed():
 def test_every_network_is_listed_with_its_options():
     rows = tables()["networks"]
     told = {name: set(re.findall(r"`(\w+)`", row[1])) for row in rows for name in re.findall(r"`(\w+)`", row[0])}
-    assert told == {name: set(info.all_options) for name, info in BUILT_IN_MODELS.items()}
+    models = {name: MODELS.load_info(name) for name in MODELS.list_names()}
+    assert told == {name: set(info.all_options) for name, info in models.items()}
     widths = {name: row[2] for row in rows for name in re.findall(r"`(\w+)`", row[0])}
-    for name in BUILT_IN_MODELS:
+    for name in models:
         default = signature(get_model_factory(name)).parameters.get("widths")
         assert widths[name] == (", ".join(map(str, default.default)) if default else ""), name
 
@@ -131,7 +132,7 @@ OPTIONS_OF_CELLS = ("gain", "longer_sequences", "mask_padding")
 def test_defaults_that_depend_on_the_network_or_method_are_true():
     meanings = {row[0].strip("`"): row[3] for row in tables()["ModelSpec"]}
     for option in set(ModelSpec.model_fields) - {"name", "widths", "output_norm", *OPTIONS_OF_CELLS}:
-        model = next(name for name in ("mlp", "vgg16", "lstm") if option in BUILT_IN_MODELS[name].options)
+        model = next(name for name in ("mlp", "vgg16", "lstm") if option in MODELS.load_info(name).options)
         default = signature(get_model_factory(model)).parameters[option].default
         default = str(default).lower() if isinstance(default, bool) else default
         assert meanings[option].endswith((f"by default {default}.", f"by default `{default}`.")), option

@@ -126,7 +126,7 @@ BAD = {
     "unknown model": (
         edited(("name: mlp", "name: mpl")),
         3,
-        "choose one of allconv, attentive_reader, draw, gru, handwriting, lenet, lstm, mlp, nin",
+        "there is no model 'mpl'; choose one of ",
     ),
     "wrong option": (edited(("name: mlp", "name: lenet")), 3, "widths"),
     "measurements wanted of words": (

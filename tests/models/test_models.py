@@ -29,7 +29,6 @@ from tests.support.tiers import thinned
             ("resnet56", (3, 32, 32), 10),
             ("vgg16", (3, 32, 32), 10),
             ("nin", (3, 32, 32), 10),
-            ("allconv", (1, 13, 9), 5),
         ],
         2,
     ),
@@ -145,7 +144,7 @@ def test_pooling_equals_torchs(shape):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("resnet", (3, 32, 32), 10, BLN), "choose one of allconv, attentive_reader, draw, gru"),
+        (("resnet", (3, 32, 32), 10, BLN), "there is no model 'resnet'; choose one of "),
         (("resnet20", (64,), 10, BLN), "4×4 pixels"),
         (("vgg16", (3, 28, 28), 10, BLN), "32×32 pixels"),
         (("nin", (1, 4, 4), 10, BLN), "8×8 pixels"),

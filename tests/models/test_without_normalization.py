@@ -96,22 +96,6 @@ def test_feedforward_network_equals_the_plain_one(name):
     torch.testing.assert_close(network(x), plain(x), rtol=1e-12, atol=1e-12)
 
 
-def test_all_convolutional_network_equals_the_plain_one():
-    network = build("allconv", (3, 12, 12), widths=[5, 7])
-    x = torch.randn(3, 3, 12, 12, dtype=torch.float64)
-    weights = [parameter for parameter in network.parameters() if parameter.ndim > 1]
-    biases = [parameter for parameter in network.parameters() if parameter.ndim == 1]
-    assert [tuple(weight.shape[:2]) for weight in weights] == [
-        *((5, 3), (5, 5), (5, 5), (7, 5)),
-        *((7, 7), (7, 7), (7, 7), (7, 7), (10, 7)),
-    ]
-    value = x
-    for index, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
-        value = F.conv2d(value, weight, bias, stride=2 if index in (2, 5) else 1, padding=weight.shape[-1] // 2)
-        value = value if index == 8 else value.clamp_min(0) + 0.03 * value
-    torch.testing.assert_close(network(x), value.mean((2, 3)), rtol=1e-12, atol=1e-12)
-
-
 def test_nin_has_as_many_parameters_as_its_definition():
     """Inputs × outputs × kernel area, and a bias for each output, of the nine convolutions of Lin, Chen & Yan 2014."""
     convolutions = [

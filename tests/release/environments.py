@@ -16,7 +16,7 @@ import pytest
 
 from tests.conftest import ROOT
 
-TREE = ("bln_search", "service", "studies", "tests", "bench", "docs")
+TREE = ("bln_search", "service", "papers", "studies", "tests", "bench", "docs")
 FILES = (
     "pyproject.toml",
     "MANIFEST.in",
@@ -69,6 +69,7 @@ def build(folder: Path, released: Path | None = None) -> Packages:
     packages = Packages(released or folder / "dist", folder / "direct")
     call("-m", "build", "--no-isolation", "--outdir", packages.folder, copy, where=folder)
     call("-m", "build", "--no-isolation", "--wheel", "--outdir", packages.direct, copy, where=folder)
+    call("-m", "build", "--no-isolation", "--outdir", packages.folder, copy / "papers", where=folder)
     return packages
 
 

@@ -49,6 +49,12 @@ class TestContents:
         assert {"bln_search/py.typed", "service/templates/base.html", "service/static/service.css"} <= own
         assert all(held[name] == (ROOT / name).read_bytes() for name in own)
 
+    def test_the_wheel_of_the_papers_holds_every_file_of_their_package(self, packages):
+        held = contents_of_wheel(packages / f"bln_search_papers-{VERSION}-py3-none-any.whl")
+        files = (file for file in (ROOT / "papers" / "bln_search_papers").rglob("*") if file.is_file())
+        here = {str(file.relative_to(ROOT / "papers")) for file in files if "__pycache__" not in file.parts}
+        assert {name for name in held if ".dist-info/" not in name} == here
+
     def test_source_distribution_has_sources_and_descriptions(self, packages):
         names = names_in_source(packages / SOURCE)
         about = {name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))}

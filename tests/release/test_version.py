@@ -30,6 +30,11 @@ def test_packages_read_the_version_from_the_module():
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "bln_search.core.version.VERSION"}
 
 
+def test_the_package_of_the_papers_has_the_version():
+    papers = tomllib.loads((ROOT / "papers" / "pyproject.toml").read_text(encoding="utf-8"))
+    assert papers["project"]["version"] == VERSION
+
+
 def test_library_and_command_have_the_version():
     assert bln_search.__version__ == VERSION
     assert call("--version", check=0).stdout == f"bln-search {VERSION}\n"

@@ -67,7 +67,7 @@ def study_of(**sections):
         ),
         ({"norm_placements": ("cells",)}, {"layers": {}}, "normalization inside cells has one configuration"),
         ({"norms_follow_nonlinearity": True}, {"arms": [{"method": "wn"}]}, "wn needs the weights directly in front"),
-        ({"task": "density"}, {}, "the model lab cannot be trained for classification: choose one of allconv"),
+        ({"task": "density"}, {}, "the model lab cannot be trained for classification: choose one of "),
         ({"data_sets": frozenset({"mnist"})}, {}, "the model lab is for the data set mnist only, not for digits"),
     ],
     ids=str,

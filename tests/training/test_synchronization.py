@@ -71,7 +71,7 @@ def test_no_step_waits_for_the_device(method, training):
     "method", [*(pytest.param(method, marks=pytest.mark.slow) for method in ("wn", "normprop")), "ap2"]
 )
 def test_no_step_with_statistics_from_weights_waits_for_the_device(method):
-    run = train(make_trial(method, "", "allconv"), ObservedTraining, examples=25)
+    run = train(make_trial(method, "", "resnet8"), ObservedTraining, examples=25)
     assert run.launches
 
 

@@ -8,12 +8,8 @@ from copy import copy
 from torch import nn
 
 from bln_search.models.activations import MaxOut, SlopedReLU
-from bln_search.models.all_convolutional import AllConvolutionalNetwork
-from bln_search.models.lenet import LeNet
-from bln_search.models.mlp import MLP
-from bln_search.models.plain_convolutional import VGG16
 from bln_search.models.pooling import AveragePool2
-from bln_search.models.residual import ResidualBlock, ResNet
+from bln_search.models.residual import ResidualBlock
 from bln_search.norms import Normalization
 from bln_search.norms.brn import BRN
 from bln_search.norms.mbn import MBN
@@ -35,9 +31,6 @@ _WITHOUT_PARAMETERS = (
     SlopedReLU,
 )
 """Layers that take the channels of several networks as they take those of one."""
-
-_CONTAINERS = (nn.Sequential, AllConvolutionalNetwork, LeNet, MLP, ResNet, ResidualBlock, VGG16)
-"""Modules whose forward pass only applies their layers, and functions that treat channels alike."""
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
@@ -61,7 +54,8 @@ def _is_stackable_module(module: nn.Module) -> bool:
         return False
     if type(module) is nn.Conv2d:
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
-    return type(module) in (nn.Linear, *_METHODS, *_WITHOUT_PARAMETERS, *_CONTAINERS)
+    declares_it = bool(vars(type(module)).get("stackable", False))
+    return declares_it or type(module) in (nn.Sequential, nn.Linear, *_METHODS, *_WITHOUT_PARAMETERS)
 
 
 def stack_networks(networks: Sequence[nn.Module], parameters: SharedParameterStack) -> nn.Module:

@@ -22,7 +22,6 @@ MODELS = {
     "mlp": {"widths": (12, 8)},
     "lenet": {},
     "resnet20": {"widths": (4, 6, 8)},
-    "allconv": {"widths": (6, 8)},
 }
 IMAGE_SIZE = 12
 DIFFERENCES = (

@@ -146,7 +146,7 @@ def test_methods_that_fit(method):
     "changes",
     [
         {"model": {"name": "lstm"}, "data": {"name": "imdb"}},
-        {"model": {"name": "allconv"}, "data": {"name": "cifar10"}, "arms": [{"method": "wn"}]},
+        {"model": {"name": "resnet8"}, "data": {"name": "cifar10"}, "arms": [{"method": "wn"}]},
         {"data": {"name": "mnist_pair_digits"}},
         {"training": {"compile": True}},
         {"training": {"fused_norms": True}},

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.models.activations import SlopedReLU
+from bln_search.models import SlopedReLU
 
 _SECOND_WIDTH = (False, False, False, True, True, True, True, True)
 _KERNELS = (3, 3, 3, 3, 3, 3, 3, 1, 1)
@@ -34,6 +34,7 @@ class AllConvolutionalNetwork(nn.Module):
     """
 
     rectified: ClassVar[bool] = True
+    stackable: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -1,0 +1,1 @@
+"""Ba, Kiros & Hinton 2016, Layer normalization (LN)."""
