@@ -18,7 +18,7 @@ _BYTES_PER_EXAMPLE = 4 + 1 / 8
 
 def make_plan_with_estimates(study: StudySpec, plan: StudySize, ledger: Ledger) -> PlanOut:
     """Add estimates to a plan: time from earlier epochs of similar networks, bytes of the per-example outcomes."""
-    epoch_seconds = ledger.listing.find_median_epoch_seconds_and_count(
+    epoch_seconds = ledger.trial_lists.find_median_epoch_seconds_and_count(
         study.model.name, study.data.name, fraction=study.data.fraction, batch_size=study.training.batch_size
     )
     return PlanOut(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
-from datetime import datetime
+from datetime import UTC, datetime
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.orm import Session
 
-from bln_search.storage.clock import Clock, DatabaseClock, read_time_in_session
 from bln_search.storage.engine import connect, read_session, write_session
 from bln_search.storage.setup_check import describe_database_url
 
@@ -18,20 +18,36 @@ class Database:
 
     Args:
         engine: Connections to it.
-        clock: Clock for the times of events and leases; by default the clock of the database.
+        clock: Clock of events and leases; by default that of the database, because those of several machines differ.
     """
 
-    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
+    def __init__(self, engine: Engine, clock: Callable[[], datetime] | None = None) -> None:
         self.engine = engine
-        self.clock = clock or DatabaseClock(engine)
+        self.clock = clock or self.read_clock
 
     def __str__(self) -> str:
         """The URL without a password."""
         return describe_database_url(self.engine.url)
 
     def now(self, session: Session | None = None) -> datetime:
-        """The present time; inside a transaction pass its session."""
-        return self.clock() if session is None else read_time_in_session(self.clock, session)
+        """The present time, not that at which a transaction began; inside a transaction pass its session."""
+        if session is None or self.clock != self.read_clock:
+            return self.clock()
+        return self.read_clock(session.connection())
+
+    def read_clock(self, connection: Connection | None = None) -> datetime:
+        """The time of the database, read over a new connection by default.
+
+        SQLite uses the clock of this process: all processes that open the file run on one machine and share its clock.
+        Containers do as well, because Linux time namespaces do not change the time of day.
+        """
+        if self.engine.dialect.name == "sqlite":
+            return datetime.now(UTC)
+        if connection is None:
+            with self.open_core_connection() as new_connection:
+                return self.read_clock(new_connection)
+        now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
+        return now.astimezone(UTC)
 
     def read_session(self) -> AbstractContextManager[Session]:
         """A session whose reads all see one state of the database."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 
 from sqlalchemy import Engine
 
-from bln_search.storage.backups import BackupRepository
 from bln_search.storage.checkpoints.garbage import GarbageCollector
 from bln_search.storage.checkpoints.prunable_files import PrunableFilesRepository
 from bln_search.storage.checkpoints.repository import CheckpointRepository
-from bln_search.storage.clock import Clock
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, register_write_check
 from bln_search.storage.events import EventRepository
 from bln_search.storage.exports.jobs import ExportJobQueue
 from bln_search.storage.exports.requests import ExportRepository
 from bln_search.storage.exports.trial_finder import ExportTrialFinder
-from bln_search.storage.listing import ListingRepository
+from bln_search.storage.listing.studies import StudyLists
+from bln_search.storage.listing.trials import TrialLists
 from bln_search.storage.migration import (
     check_schema_revision_unchanged,
     create_or_upgrade_tables,
@@ -61,15 +61,15 @@ class Ledger:
         export_jobs: The same exports as jobs of workers.
         export_trials: The trial whose network the export of a row contains.
         events: The event log of each study.
-        listing: Lists for the service.
+        study_lists: Lists of studies for the service.
+        trial_lists: Lists of trials and learning curves for the service.
         tokens: Accounts and access tokens.
         share_links: Links that show one study without an account.
         workers: Worker processes and their heartbeats.
         monitoring: Metrics.
-        backups: Copies of the database and its checkpoints.
     """
 
-    def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
+    def __init__(self, engine: Engine, clock: Callable[[], datetime] | None = None) -> None:
         self.database = Database(engine, clock)
         self.studies = StudyRepository(self.database)
         self.queue = StudyQueue(self.database)
@@ -88,12 +88,12 @@ class Ledger:
         self.export_jobs = ExportJobQueue(self.database)
         self.export_trials = ExportTrialFinder(self.database)
         self.events = EventRepository(self.database)
-        self.listing = ListingRepository(self.database)
+        self.study_lists = StudyLists(self.database)
+        self.trial_lists = TrialLists(self.database)
         self.tokens = TokenRepository(self.database)
         self.share_links = ShareLinkRepository(self.database)
         self.workers = WorkerRepository(self.database)
         self.monitoring = LedgerMonitor(self.database)
-        self.backups = BackupRepository(self.database)
 
     def __str__(self) -> str:
         """The URL of the database without a password."""

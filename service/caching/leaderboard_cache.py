@@ -135,7 +135,7 @@ class LeaderboardCache:
         self, study_id: int, on: Split | None, results: int, earlier: CachedLeaderboard | None
     ) -> CachedLeaderboard:
         """Compute a leaderboard, from an earlier one where few results are new."""
-        study = self._ledger.listing.find_study_item(study_id)
+        study = self._ledger.study_lists.find_study_item(study_id)
         if study is None:
             raise UnknownStudyError(f"there is no study {study_id}")
         start = time.monotonic()

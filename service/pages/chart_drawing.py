@@ -31,13 +31,13 @@ def build_configuration_losses_chart(query: StudyChartQuery) -> Chart | None:
 
 def build_learning_curves_chart(query: StudyChartQuery, metric: EpochMetric) -> Chart | None:
     """Learning curves of the first trials, after a search those of its best points."""
-    rows = query.context.ledger.listing.list_charted_learning_curves(query.study.id, _MAX_CURVES)
+    rows = query.context.ledger.trial_lists.list_charted_learning_curves(query.study.id, _MAX_CURVES)
     labels = make_label_by_distinct_point(curve.trial.point_json for curve in rows)
     curves = [
         TrialLearningCurve(curve.trial.arm, labels[curve.trial.point_json], curve.trial.seed, curve.epochs)
         for curve in rows
     ]
-    study = query.context.ledger.listing.find_study_item(query.study.id)
+    study = query.context.ledger.study_lists.find_study_item(query.study.id)
     trials = sum(study.trials.values()) if study else len(curves)
     return learning_curves_chart(curves, trials, metric, unit=query.board.spec.loss_description.unit)
 
@@ -46,7 +46,7 @@ def has_learning_curves(query: StudyChartQuery) -> bool:
     """Whether a trial has an epoch: one that was trained here and has results has, else the first ones are read."""
     if any(query.board.losses[query.split].values()) and query.board.spec.external is None:
         return True
-    rows = query.context.ledger.listing.list_charted_learning_curves(query.study.id, _MAX_CURVES)
+    rows = query.context.ledger.trial_lists.list_charted_learning_curves(query.study.id, _MAX_CURVES)
     return any(curve.epochs for curve in rows)
 
 

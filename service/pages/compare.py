@@ -99,7 +99,9 @@ def _list_chosen_studies(context: AppContext, reader: Bearer, study_ids: list[in
     ids = [study_id for study_id in study_ids[: MAX_STUDIES + 1] if 0 < study_id < _MAX_ID]
     page = PageRequest(MAX_STUDIES + 1, "-created")
     items = (
-        context.ledger.listing.list_study_page_plus_one(page, owner=visible_owner_or_none_for_admin(reader), ids=ids)
+        context.ledger.study_lists.list_study_page_plus_one(
+            page, owner=visible_owner_or_none_for_admin(reader), ids=ids
+        )
         if ids
         else []
     )
@@ -110,7 +112,7 @@ def _list_studies_to_add(context: AppContext, reader: Bearer, name: str, chosen:
     """Return the newest studies whose name contains a text, without the chosen ones."""
     pattern = name.strip().lower().replace("\0", "?")  # Postgres rejects NUL; no name contains either character
     page = PageRequest(_MAX_FOUND + MAX_STUDIES, "-created")
-    items = context.ledger.listing.list_study_page_plus_one(
+    items = context.ledger.study_lists.list_study_page_plus_one(
         page, owner=visible_owner_or_none_for_admin(reader), name=pattern or None
     )
     return [item for item in items if item.id not in chosen][:_MAX_FOUND]

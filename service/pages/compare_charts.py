@@ -62,7 +62,7 @@ def _draw_learning_curves(context: AppContext, reader: Bearer, study_ids: Sequen
     boards = get_leaderboards_of_studies(context, reader, list(study_ids))
     curves, trials = [], 0
     for study_id, board in zip(study_ids, boards, strict=True):
-        records = context.ledger.listing.list_charted_learning_curves(study_id, _MAX_CURVES)
+        records = context.ledger.trial_lists.list_charted_learning_curves(study_id, _MAX_CURVES)
         point_labels = make_label_by_distinct_point(record.trial.point_json for record in records)
         curves += [
             TrialLearningCurve(
@@ -73,7 +73,7 @@ def _draw_learning_curves(context: AppContext, reader: Bearer, study_ids: Sequen
             )
             for record in records
         ]
-        study = context.ledger.listing.find_study_item(study_id)
+        study = context.ledger.study_lists.find_study_item(study_id)
         trials += len(records) if study is None else sum(study.trials.values())
     units = {board.spec.loss_description.unit for board in boards}
     return learning_curves_chart(curves, trials, LOSS, unit=units.pop() if len(units) == 1 else "")

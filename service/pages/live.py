@@ -41,7 +41,7 @@ async def stream_live_events(
 @router.get("/parts/head")
 def study_head_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present state, progress and actions."""
-    listed = context.ledger.listing.find_study_item(study.id)
+    listed = context.ledger.study_lists.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     return render_fragment_response("parts/head.html", **study_head_variables(context, listed, study.bearer))
@@ -52,7 +52,7 @@ def log_line_variables(ledger: Ledger, records: Sequence[EventRecord]) -> dict[s
     trial_ids = sorted({record.trial_id for record in records if record.trial_id})
     return {
         "events": [serialize_event(record, with_accounts=False) for record in records],
-        "names": ledger.listing.read_labels_by_trial(trial_ids),
+        "names": ledger.trial_lists.read_labels_by_trial(trial_ids),
     }
 
 

@@ -63,9 +63,9 @@ def studies_page(
         "studies.html",
         viewer=make_viewer_variables(reader),
         rows=shown.rows,
-        any=bool(shown.rows) or context.ledger.listing.count_studies(owner) > 0,
+        any=bool(shown.rows) or context.ledger.study_lists.count_studies(owner) > 0,
         states=list(StudyState),
-        tags=context.ledger.listing.count_studies_by_tag(study_list.owner),
+        tags=context.ledger.study_lists.count_studies_by_tag(study_list.owner),
         query=query,
         sizes=PAGE_SIZES,
         sorts=SORT_LABELS,
@@ -96,7 +96,7 @@ def recommendations_fragment(
     """The recommended configuration of each of these studies; a script requests it after the list is shown."""
     study_ids = [study_id for study_id in study if 0 < study_id < _MAX_ID]
     page = PageRequest(_MAX_ANSWERS, "-created")
-    items = context.ledger.listing.list_study_page_plus_one(
+    items = context.ledger.study_lists.list_study_page_plus_one(
         page, owner=visible_owner_or_none_for_admin(reader), ids=study_ids
     )
     rows = []

@@ -40,7 +40,7 @@ _MAX_RESULTS_BEFORE_PAGE = 200
 @router.get("")
 def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """A study at a glance; a script keeps the page up to date."""
-    listed = context.ledger.listing.find_study_item(study.id)
+    listed = context.ledger.study_lists.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     analysis = context.analyses.find_or_load_current_analysis(study.id)
@@ -165,13 +165,13 @@ def recommendation_variables(
 
 def _trial_grid_variables(ledger: Ledger, study_id: int, spec: StudySpec) -> dict[str, Any]:
     """Return the trials by arm and point, a column for each seed; for a large study their number by state."""
-    statuses = ledger.listing.list_trial_statuses_if_few(study_id, _MAX_GRID_CELLS)
+    statuses = ledger.trial_lists.list_trial_statuses_if_few(study_id, _MAX_GRID_CELLS)
     if statuses is None:
         return {
             "looks": "",
             "grid": None,
             "seeds": [],
-            "counts": ledger.listing.count_trials_by_arm_and_state(study_id),
+            "counts": ledger.trial_lists.count_trials_by_arm_and_state(study_id),
             "reasons": [],
             "point_labels": {},
         }

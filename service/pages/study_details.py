@@ -18,7 +18,7 @@ router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 @router.get("/parts/details")
 def study_details_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present title, tags, priority and notes."""
-    listed = context.ledger.listing.find_study_item(study.id)
+    listed = context.ledger.study_lists.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     viewer = make_viewer_variables(study.bearer)

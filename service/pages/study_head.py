@@ -36,7 +36,7 @@ def study_head_variables(context: AppContext, listed: StudyListItemWithSpec, bea
 
 def study_title_variables(context: AppContext, study: StudyAccess) -> dict[str, Any]:
     """Return what the pages below a study show of it; its title is the edited one."""
-    listed = context.ledger.listing.find_study_item(study.id)
+    listed = context.ledger.study_lists.find_study_item(study.id)
     return {
         "id": study.id,
         "name": study.name,
@@ -66,4 +66,4 @@ def _find_queue_place(context: AppContext, listed: StudyListItemWithSpec) -> Que
     """Return the place in the queue; None for a study that does not wait for a worker."""
     if listed.state != StudyState.ACCEPTED:
         return None
-    return context.ledger.listing.read_queue_places(context.settings.running_studies).get(listed.id)
+    return context.ledger.queue.read_queue_places(context.settings.running_studies).get(listed.id)

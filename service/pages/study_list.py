@@ -102,7 +102,7 @@ class FilteredStudyList:
         self.query = query
         self._ledger = context.ledger
         self.owner = reader.account if query.mine else visible_owner_or_none_for_admin(reader)
-        self._places = self._ledger.listing.read_queue_places(context.settings.running_studies)
+        self._places = self._ledger.queue.read_queue_places(context.settings.running_studies)
         self._has_worker = bool(self._ledger.workers.list_live_workers())
 
     @property
@@ -111,7 +111,7 @@ class FilteredStudyList:
 
     def compute_etag(self) -> str:
         """Return the entity tag: it changes with every event of a study, with the queue, and with the last worker."""
-        version = self._ledger.listing.read_study_list_version(self.owner)
+        version = self._ledger.study_lists.read_study_list_version(self.owner)
         query = (self._ledger_filters, self.query.sort, self.query.size, self.query.cursor)
         content = repr((query, version, self._places, self._has_worker, VERSION, assets_version()))
         return f"rows-{hashlib.sha256(content.encode()).hexdigest()[:24]}"

@@ -43,7 +43,7 @@ def trials_page(
     filters = {"state": state or None, "arm": arm or None}
     trials, next_cursor = read_trial_page(context.ledger, study.id, filters, "position", _PAGE_SIZE, cursor)
     labels = make_label_by_distinct_point(encode_point_as_json(trial.parameters) for trial in trials)
-    counts = context.ledger.listing.count_trials_by_arm_and_state(study.id)
+    counts = context.ledger.trial_lists.count_trials_by_arm_and_state(study.id)
     return render_page_response(
         request,
         "trials.html",
@@ -102,7 +102,7 @@ def _study_page_variables(context: AppContext, study: StudyAccess) -> dict[str, 
 
 def _draw_trial_learning_curve(context: AppContext, study: StudyAccess, trial_id: int) -> Chart | None:
     trial = read_trial(context.ledger, study.id, trial_id)
-    (curve,) = context.ledger.listing.list_learning_curve_page_plus_one(
+    (curve,) = context.ledger.trial_lists.list_learning_curve_page_plus_one(
         study.id, PageRequest(1, "position"), {"id": trial.id}
     )
     unit = context.ledger.studies.get(study.id).spec.loss_description.unit

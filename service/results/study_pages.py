@@ -52,7 +52,7 @@ def read_page_of_studies(
         list_query: Name of the list and its filters, for the cursor.
         filters: Filters of `ListingRepository.list_studies`.
     """
-    items = ledger.listing.list_study_page_plus_one(page, **filters)
+    items = ledger.study_lists.list_study_page_plus_one(page, **filters)
     if len(items) <= page.limit:
         return StudyListItemsPage(items, None)
     last, order = items[page.limit - 1], page.sort.removeprefix("-")

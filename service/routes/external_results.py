@@ -45,7 +45,7 @@ def submit_results(
     )
     response.status_code = 201 if submission.new else 200
     response.headers["Location"] = f"/api/v1/studies/{submission.study_id}"
-    item = context.ledger.listing.find_study_item(submission.study_id)
+    item = context.ledger.study_lists.find_study_item(submission.study_id)
     if item is None:
         raise ProblemException(404, "not-found", f"study {submission.study_id} was deleted meanwhile")
     return SubmittedStudy(**serialize_study_detail(item).model_dump(), new=submission.new)

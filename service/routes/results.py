@@ -62,7 +62,7 @@ def list_evaluations(
     trial_filters = {"arm": arm, "seed": seed}
     list_query = {"list": "evaluations", "study": study.id, **filters, **trial_filters}
     page = decode_cursor_to_page_request(cursor, limit, "id", list_query)
-    records = context.ledger.listing.list_evaluation_page_plus_one(study.id, page, filters, trial_filters)
+    records = context.ledger.results.list_evaluation_page_plus_one(study.id, page, filters, trial_filters)
     following_cursor = encode_cursor((records[limit - 1].id,), "id", list_query) if len(records) > limit else None
     return ListPage(items=[serialize_evaluation(record) for record in records[:limit]], next_cursor=following_cursor)
 
@@ -86,7 +86,7 @@ def list_curves(
     filters = {"arm": arm, "seed": seed}
     list_query = {"list": "curves", "study": study.id, **filters}
     page = decode_cursor_to_page_request(cursor, limit, sort, list_query, (int, int))
-    curve_records = context.ledger.listing.list_learning_curve_page_plus_one(study.id, page, filters)
+    curve_records = context.ledger.trial_lists.list_learning_curve_page_plus_one(study.id, page, filters)
     items = [
         Curve(
             trial_id=curve.trial.id,

@@ -91,7 +91,7 @@ def list_studies(
     if tag:
         list_query["tag"] = sorted(tag)
     page = decode_study_cursor_to_page_request(cursor, limit, sort, list_query)
-    version = context.ledger.listing.read_study_list_version(owner)
+    version = context.ledger.study_lists.read_study_list_version(owner)
     etag = (
         "list-"
         + hashlib.sha256(repr((list_query, sort, limit, page.after, version, VERSION)).encode()).hexdigest()[:24]
@@ -184,7 +184,7 @@ def retry_failed(study: WritableStudy, context: ContextDep) -> StudyDetail:
 
 
 def _read_study_detail(ledger: Ledger, study_id: int) -> StudyDetail:
-    study = ledger.listing.find_study_item(study_id)
+    study = ledger.study_lists.find_study_item(study_id)
     if study is None:
         raise ProblemException(404, "not-found", f"there is no study {study_id}")
     return serialize_study_detail(study)

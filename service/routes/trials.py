@@ -63,17 +63,17 @@ def read_trial_page(
     """
     list_query = {"list": "trials", "study": study_id, **filters}
     page = decode_cursor_to_page_request(cursor, limit, sort, list_query, (int, int))
-    records = ledger.listing.list_trial_page_plus_one(study_id, page, filters)
+    records = ledger.trial_lists.list_trial_page_plus_one(study_id, page, filters)
     last = records[limit - 1] if len(records) > limit else None
     following_cursor = None if last is None else encode_cursor((last.position, last.id), sort, list_query)
-    activity = ledger.listing.read_activity_by_trial([record.id for record in records[:limit]])
+    activity = ledger.trial_lists.read_activity_by_trial([record.id for record in records[:limit]])
     now = datetime.now(UTC)
     return [serialize_trial(record, activity[record.id], now) for record in records[:limit]], following_cursor
 
 
 def read_trial(ledger: Ledger, study_id: int, trial_id: int) -> Trial:
     """Return a trial. Raises ProblemException (404) if the study has none with that id."""
-    record = ledger.listing.find_trial(study_id, trial_id) if 0 < trial_id < 2**31 else None
+    record = ledger.trial_lists.find_trial(study_id, trial_id) if 0 < trial_id < 2**31 else None
     if record is None:
         raise ProblemException(404, "not-found", f"study {study_id} has no trial {trial_id}")
-    return serialize_trial(record, ledger.listing.read_activity_by_trial([record.id])[record.id], datetime.now(UTC))
+    return serialize_trial(record, ledger.trial_lists.read_activity_by_trial([record.id])[record.id], datetime.now(UTC))

@@ -22,7 +22,7 @@ def none_is_alive(_worker):
 
 
 def find_study(ledger, study_id):
-    return ledger.listing.find_study_item(study_id)
+    return ledger.study_lists.find_study_item(study_id)
 
 
 def event_kinds(ledger, study_id):

@@ -12,7 +12,6 @@ from sqlalchemy import select
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
 from bln_search.specs import parse_study
-from bln_search.storage.clock import DatabaseClock, read_time_in_session
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, StudyRow, WorkerRow
@@ -103,7 +102,7 @@ def test_worker_with_a_wrong_clock_claims_nothing(ledger, running, seconds):
 
 
 def test_lease_is_counted_by_the_database_clock(ledger, running):
-    database_time = DatabaseClock(ledger.database.engine)()
+    database_time = ledger.database.now()
     assert abs(database_time - datetime.now(UTC)) < timedelta(minutes=1)  # both are on this machine
     assert all(timedelta(0) < lease - database_time <= LEASE for lease in leases(ledger))
     assert len(ledger.workers.list_live_workers()) == 2
@@ -111,7 +110,6 @@ def test_lease_is_counted_by_the_database_clock(ledger, running):
 
 def test_time_advances_within_a_transaction(ledger):
     with read_session(ledger.database.engine) as session:
-        assert read_time_in_session(ledger.database.clock, session) < read_time_in_session(
-            ledger.database.clock, session
-        )
-        assert read_time_in_session(lambda: datetime(2026, 1, 1, tzinfo=UTC), session).year == 2026
+        assert ledger.database.now(session) < ledger.database.now(session)
+        ledger.database.clock = lambda: datetime(2026, 1, 1, tzinfo=UTC)
+        assert ledger.database.now(session).year == 2026

@@ -70,6 +70,6 @@ def read_until_done(ledger: Ledger, study_id: int, shares: list[Future[None]]) -
         for event in ledger.events.list_events(study_id, last_number, 1000):
             assert event.number == last_number + 1
             last_number = event.number
-        ledger.listing.list_study_page_plus_one(PageRequest(50, "-created"), owner="ada")
+        ledger.study_lists.list_study_page_plus_one(PageRequest(50, "-created"), owner="ada")
         reads += 1
     return reads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.storage import alembic_migrations
+from bln_search.storage import migration
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.support.templates import migrated_file
 
@@ -12,7 +12,7 @@ from tests.support.templates import migrated_file
 @pytest.mark.parametrize("make_file", [lambda path: None, lambda path: path.touch(0o600)])
 def test_a_new_ledger_is_not_migrated(make_file, tmp_path, monkeypatch):
     migrated_file()
-    monkeypatch.setattr(alembic_migrations, "run_alembic_migrations", None)
+    monkeypatch.setattr(migration, "run_alembic_migrations", None)
     make_file(tmp_path / "ledger.sqlite3")
     ledger = open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'ledger.sqlite3'}")
     ledger.close()

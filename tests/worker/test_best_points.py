@@ -196,6 +196,6 @@ def test_real_search_ranks_only_the_full_trainings(ledger, environment, objectiv
     for arm in ("bn", "bln"):
         best = min((trial for trial in searched if trial.arm == arm), key=lambda trial: values[trial.key])
         assert {trial.spec.training for trial in final if trial.arm == arm} == {best.spec.training}
-    curves = ledger.listing.list_learning_curve_page_plus_one(study_id, PageRequest(100, "position"), {})
+    curves = ledger.trial_lists.list_learning_curve_page_plus_one(study_id, PageRequest(100, "position"), {})
     assert {len(curve.epochs) for curve in curves if curve.trial.is_search_phase_trial} == {2}
     assert {len(curve.epochs) for curve in curves if not curve.trial.is_search_phase_trial} == {6}

@@ -67,7 +67,7 @@ def worker(tmp_path, disk, monkeypatch):
 
 
 def line(worker, study_id):
-    return worker.ledger.listing.find_study_item(study_id)
+    return worker.ledger.study_lists.find_study_item(study_id)
 
 
 @pytest.mark.slow

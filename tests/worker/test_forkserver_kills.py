@@ -55,6 +55,6 @@ def test_killed_forkserver_fails_no_study(worker, monkeypatch, kills, studies):
     with Killer(kills, seed=7003) as killer:
         worker.run_until_stopped(once=True)
     assert killer.left == 0
-    assert [worker.ledger.listing.find_study_item(study_id).state for study_id in ids] == [
+    assert [worker.ledger.study_lists.find_study_item(study_id).state for study_id in ids] == [
         StudyState.COMPLETE
     ] * studies

@@ -24,7 +24,7 @@ def accepted_earlier():
 
 
 def line(worker, study_id):
-    return worker.ledger.listing.find_study_item(study_id)
+    return worker.ledger.study_lists.find_study_item(study_id)
 
 
 @pytest.mark.slow

@@ -125,7 +125,7 @@ def run_with_fault(make_worker, on_message):
     worker = make_worker(make_executor)
     study_id = worker.ledger.queue.submit_study(small_study(), "ada").study_id
     worker.run_until_stopped(once=True)
-    assert worker.ledger.listing.find_study_item(study_id).state == StudyState.COMPLETE
+    assert worker.ledger.study_lists.find_study_item(study_id).state == StudyState.COMPLETE
     assert "attempt_failed" not in kinds_of_events(worker, study_id)
     return [message for seed, message in executors[0].messages if seed == 0]
 
@@ -211,4 +211,4 @@ def test_a_process_of_a_trial_waits_for_a_short_fault(make_worker, folder):
     study_id = worker.ledger.queue.submit_study(small_study(), "ada").study_id
     worker.run_until_stopped(once=True)
     assert kinds_of_events(worker, study_id).count("attempt_started") == 2
-    assert worker.ledger.listing.find_study_item(study_id).state == StudyState.COMPLETE
+    assert worker.ledger.study_lists.find_study_item(study_id).state == StudyState.COMPLETE

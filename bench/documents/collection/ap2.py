@@ -57,7 +57,7 @@ def collect_decay(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
 
 
 def _read_curves(ledger: Ledger, study: StudyRecord) -> Sequence[LearningCurve]:
-    return ledger.listing.list_learning_curve_page_plus_one(study.id, PageRequest(MAX_CURVES, "position"), {})
+    return ledger.trial_lists.list_learning_curve_page_plus_one(study.id, PageRequest(MAX_CURVES, "position"), {})
 
 
 def _collect_arm(

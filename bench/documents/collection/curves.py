@@ -25,7 +25,7 @@ Epochs = Sequence[Mapping[str, Any]]
 def collect_curves(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
     """Return measures by epoch and test results of every arm at every point, and the comparison of their rows."""
     runs: dict[tuple[str, str], list[Epochs]] = {}
-    for curve in ledger.listing.list_charted_learning_curves(study.id, MAX_CURVES):
+    for curve in ledger.trial_lists.list_charted_learning_curves(study.id, MAX_CURVES):
         runs.setdefault((curve.trial.arm, curve.trial.point_json), []).append(curve.epochs)
     board = ledger.results.rank_rows_of_study(study.id, study.spec, on=Split.VALIDATION)
     specs = {arm.label: arm for arm in study.spec.arms}

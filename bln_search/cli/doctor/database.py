@@ -15,7 +15,7 @@ from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
 from bln_search.core.errors import BlnSearchError
 from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger, open_ledger_without_schema_check
-from bln_search.storage.migration import known_schema_revisions, newest_known_schema_revision
+from bln_search.storage.migration import describe_unknown_revision, known_schema_revisions, newest_known_schema_revision
 from bln_search.storage.tables import StudyRow
 
 MAX_CLOCK_SKEW = 5.0
@@ -70,8 +70,8 @@ def _check_schema(ledger: Ledger, revision: str | None) -> Finding:
     if revision in known_schema_revisions():
         detail = f"{ledger} has the schema revision {revision}, this version writes {newest}"
         return fault("database", detail, "make a backup, then run `bln-search db upgrade`")
-    detail = f"{ledger} has the schema revision {revision}, which a newer version of bln-search wrote"
-    return fault("database", detail, "upgrade bln-search, or give another database with --database")
+    detail, _, remedy = f"{ledger} has {describe_unknown_revision(revision)}".partition("; ")
+    return fault("database", detail, f"{remedy}, or give another database with --database")
 
 
 def _check_write_access(ledger: Ledger) -> Finding:

@@ -16,8 +16,13 @@ from bln_search.cli.output import RecordsFormat, errors, os_errors_as_output_err
 from bln_search.cli.records import Record, print_record, print_records
 from bln_search.core.names import format_count_with_noun
 from bln_search.settings import load_settings
-from bln_search.storage.backups import BackupManifest, BackupStore, open_verified_backup
-from bln_search.storage.backups.archive import format_timestamp
+from bln_search.storage.backups.archive import BackupManifest, BackupStore, format_timestamp
+from bln_search.storage.backups.create import create_backup
+from bln_search.storage.backups.restore import (
+    check_and_count_replaced_studies,
+    open_verified_backup,
+    restore_backup,
+)
 from bln_search.storage.ledger import open_ledger_without_schema_check
 
 LocationArgument = Annotated[
@@ -47,8 +52,8 @@ def backup(
         os_errors_as_output_errors(),
         closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger,
     ):
-        result = ledger.backups.create(
-            settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_warning
+        result = create_backup(
+            ledger.database, settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_warning
         )
         if keep is not None and not result.newly_absent:
             archive.remove_all_but_newest(keep, datetime.now(UTC), _print_warning)
@@ -114,13 +119,13 @@ def restore(
         closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger,
     ):
         if not dry_run:
-            replaced = ledger.backups.check_and_count_replaced_studies(overwrite=overwrite)
+            replaced = check_and_count_replaced_studies(ledger.database, overwrite=overwrite)
         with open_verified_backup(
             archive, manifest, settings.home, _print_warning, without_damaged=without_damaged
         ) as backup_files:
             if not dry_run:
-                written = ledger.backups.restore(
-                    backup_files, settings.checkpoint_store, _print_warning, overwrite=overwrite
+                written = restore_backup(
+                    backup_files, ledger.database, settings.checkpoint_store, _print_warning, overwrite=overwrite
                 )
     manifest = backup_files.manifest
     summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_describe_backup_contents(manifest)}"

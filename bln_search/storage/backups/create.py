@@ -17,9 +17,8 @@ from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.files.private import make_private_folder
 from bln_search.core.sqlite import make_sqlite_url
 from bln_search.core.version import VERSION
-from bln_search.storage.backups.archive import BackupStore, format_timestamp
+from bln_search.storage.backups.archive import FORMAT, BackedUpFile, BackupManifest, BackupStore, format_timestamp
 from bln_search.storage.backups.copy_rows import copy_and_count_all_rows, read_last_assigned_ids, set_last_assigned_ids
-from bln_search.storage.backups.manifest import FORMAT, BackedUpFile, BackupManifest
 from bln_search.storage.checkpoints.needed_files import read_digests_by_needed_file
 from bln_search.storage.database import Database
 from bln_search.storage.engine import consistent_read_connection, make_engine, schema_transaction
@@ -121,8 +120,7 @@ def _check_locations(database: Database, checkpoints: CheckpointStore, archive: 
         state = f"has the schema revision {present}" if present else "has no tables of bln-search"
         raise BackupError(
             f"the database {database} {state}, and this version writes {newest_known_schema_revision()}: create the "
-            "backup with "
-            "the version that wrote it, or run `bln-search db upgrade` first"
+            "backup with the version that wrote it, or run `bln-search db upgrade` first"
         )
     if archive.overlaps_checkpoint_store(checkpoints):
         raise BackupError(f"the archive {archive} overlaps the checkpoint store: give another folder or URL")

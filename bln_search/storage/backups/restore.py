@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import func, select
+from sqlalchemy import delete, func, select, update
 
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import BackupError
@@ -17,7 +17,8 @@ from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.files.private import make_private_folder
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.sqlite import make_sqlite_url
-from bln_search.storage.backups.archive import BackupStore
+from bln_search.core.states import AttemptState, StudyState
+from bln_search.storage.backups.archive import BackedUpFile, BackupManifest, BackupStore
 from bln_search.storage.backups.copy_rows import (
     copy_and_count_all_rows,
     delete_all_rows,
@@ -25,18 +26,20 @@ from bln_search.storage.backups.copy_rows import (
     set_last_assigned_ids,
 )
 from bln_search.storage.backups.create import OnProgress
-from bln_search.storage.backups.manifest import BackedUpFile, BackupManifest
-from bln_search.storage.backups.quiesce import reset_and_count_running_studies
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.database import Database
 from bln_search.storage.engine import consistent_read_connection, make_engine, schema_transaction
+from bln_search.storage.events import append_event
 from bln_search.storage.migration import (
     create_or_upgrade_tables,
+    describe_unknown_revision,
     find_database_schema_revision,
     known_schema_revisions,
     newest_known_schema_revision,
 )
-from bln_search.storage.tables import StudyRow
+from bln_search.storage.studies.lifecycle import set_study_state, state_after_release
+from bln_search.storage.tables import AttemptRow, StudyRow, TrialRow, WorkerRow
+from bln_search.storage.trials.attempts import AttemptRepository
 from bln_search.storage.workers import WorkerRepository
 
 _ATTEMPT_GAP = 1_000_000
@@ -83,12 +86,12 @@ def open_verified_backup(
         without_damaged: Treat these networks as absent when the backup was created, instead of raising BackupError.
 
     Raises:
-        BackupError: the database is damaged, or a newer version of bln-search created the backup.
+        BackupError: the database is damaged, or of a schema revision that this version does not know.
     """
     if manifest.schema_revision not in known_schema_revisions():
         raise BackupError(
-            f"the backup in {archive} has the schema revision {manifest.schema_revision}, which this version of "
-            f"bln-search does not know: it was created by version {manifest.bln_search}; upgrade bln-search"
+            f"the backup in {archive}, created by version {manifest.bln_search}, has "
+            f"{describe_unknown_revision(manifest.schema_revision)}"
         )
     make_private_folder(scratch)
     with tempfile.TemporaryDirectory(dir=scratch, prefix=".restore-") as folder:
@@ -105,7 +108,7 @@ def open_verified_backup(
         engine = make_engine(make_sqlite_url(database))
         try:
             create_or_upgrade_tables(engine)
-            running = reset_and_count_running_studies(Database(engine))
+            running = _reset_and_count_running_studies(Database(engine))
         finally:
             engine.dispose()
         yield VerifiedBackup(archive, _mark_networks_as_absent(manifest, damaged), database, running)
@@ -141,6 +144,32 @@ def _mark_networks_as_absent(manifest: BackupManifest, damaged: Collection[str])
     """The manifest as if these networks had been absent when the backup was created."""
     intact = tuple(file for file in manifest.checkpoints if file.name not in damaged)
     return manifest.model_copy(update={"checkpoints": intact, "absent": (*manifest.absent, *damaged)})
+
+
+def _reset_and_count_running_studies(database: Database) -> int:
+    """End every attempt and lease of a copied database, and open the trials again.
+
+    A study with an owner returns to the queue, a study without an owner is interrupted. A requested pause or
+    cancellation is carried out.
+
+    Returns:
+        The number of studies that were running.
+    """
+    attempts = AttemptRepository(database)
+    with database.write_session() as session:
+        session.execute(delete(WorkerRow))
+        complete = update(StudyRow).where(StudyRow.state == StudyState.COMPLETE)
+        session.execute(complete.values(runner=None, runner_until=None))
+        query = select(TrialRow.study_id).join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
+        for study_id in session.scalars(query.where(AttemptRow.state == AttemptState.RUNNING).distinct()).all():
+            attempts.end_attempts_and_reopen_trials(session, study_id)
+        running = session.scalars(select(StudyRow).where(StudyRow.state == StudyState.RUNNING)).all()
+        for study in running:
+            append_event(session, study.id, database.now(session), "study_restored", {})
+            state = state_after_release(study)
+            study.runner = study.runner_until = study.request = None
+            set_study_state(session, study, state, database.now(session))
+        return len(running)
 
 
 def check_and_count_replaced_studies(database: Database, *, overwrite: bool) -> int:
@@ -204,7 +233,9 @@ def restore_backup(
     source = make_engine(make_sqlite_url(backup.database))
     try:
         with consistent_read_connection(source) as old, schema_transaction(database.engine) as new:
-            values = _merge_last_assigned_ids(read_last_assigned_ids(old), read_last_assigned_ids(new))
+            values, present = read_last_assigned_ids(old), read_last_assigned_ids(new)
+            values = {name: max(last, present.get(name, 0)) for name, last in values.items()}
+            values["attempt"] += _ATTEMPT_GAP
             delete_all_rows(new)
             copy_and_count_all_rows(old, new)
             set_last_assigned_ids(new, values)
@@ -212,11 +243,6 @@ def restore_backup(
         source.dispose()
     _rewrite_files_removed_meanwhile(backup, checkpoints, on_progress)
     return written
-
-
-def _merge_last_assigned_ids(old: dict[str, int], new: dict[str, int]) -> dict[str, int]:
-    values = {name: max(last, new.get(name, 0)) for name, last in old.items()}
-    return {**values, "attempt": values["attempt"] + _ATTEMPT_GAP}
 
 
 def _write_and_count_files(backup: VerifiedBackup, checkpoints: CheckpointStore) -> int:

@@ -1,22 +1,26 @@
-"""Queries for the list of studies."""
+"""Lists of studies: filtered, sorted, one page at a time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVarTuple
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import ColumnElement, Select, func, or_, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from bln_search.core.code_identity import StudyCode
 from bln_search.core.states import ENDED, StudyState, TrialState
+from bln_search.storage.database import Database
 from bln_search.storage.pagination import PageRequest, Sorts, limit_to_page_plus_one
 from bln_search.storage.studies.eta import StudyThroughput, measure_throughput_by_study
 from bln_search.storage.studies.finished_epochs import sum_finished_fractions_by_study
 from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
+from bln_search.storage.studies.version import read_study_list_version
 from bln_search.storage.tables import StudyRow, StudyTagRow
+
+Ts = TypeVarTuple("Ts")
 
 
 @dataclass(frozen=True)
@@ -85,44 +89,81 @@ _COLUMNS = (*(getattr(StudyRow, name) for name in _COLUMN_NAMES), _TAGS)
 _SORTS: Sorts = {"created": StudyRow.id, "name": StudyRow.name, "priority": StudyRow.priority}
 
 
-def list_study_page_plus_one(
-    session: Session,
-    page: PageRequest,
-    *,
-    owner: str | None = None,
-    states: Sequence[str] = (),
-    name: str | None = None,
-    text: str | None = None,
-    tags: Sequence[str] = (),
-    ids: Sequence[int] | None = None,
-) -> list[StudyListItem]:
-    """A page of studies and one more, which shows whether another page follows.
+class StudyLists:
+    """Lists studies for the service; the number of queries does not depend on the number of studies."""
 
-    Args:
-        session: An open session.
-        page: Sort order, first row and number of rows.
-        owner: Account that owns the studies; None for all accounts.
-        states: Allowed states; empty for all.
-        name: Text that the name contains.
-        text: Text that the name, the title or a tag contains, in small or capital letters.
-        tags: Tags that a study has, all of them.
-        ids: Allowed ids; None for all.
-    """
-    query = select(*_COLUMNS)
-    if owner is not None:
-        query = query.where(StudyRow.owner == owner)
-    if states:
-        query = query.where(StudyRow.state.in_(states))
-    if name:
-        query = query.where(StudyRow.name.contains(name, autoescape=True))
-    if text:
-        query = query.where(_contains_text_condition(text))
-    for tag in tags:
-        query = query.where(StudyRow.id.in_(select(StudyTagRow.study_id).where(StudyTagRow.tag == tag)))
-    if ids is not None:
-        query = query.where(StudyRow.id.in_(ids))
-    rows = session.execute(limit_to_page_plus_one(query, page, _SORTS, StudyRow.id)).all()
-    return [StudyListItem(**values) for values in _read_study_item_fields(session, rows)]
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    def list_study_page_plus_one(
+        self,
+        page: PageRequest,
+        *,
+        owner: str | None = None,
+        states: Sequence[str] = (),
+        name: str | None = None,
+        text: str | None = None,
+        tags: Sequence[str] = (),
+        ids: Sequence[int] | None = None,
+    ) -> list[StudyListItem]:
+        """A page of studies and one more, which shows whether another page follows.
+
+        Args:
+            page: Sort order, first row and number of rows.
+            owner: Account that owns the studies; None for all accounts.
+            states: Allowed states; empty for all.
+            name: Text that the name contains.
+            text: Text that the name, the title or a tag contains, in small or capital letters.
+            tags: Tags that a study has, all of them.
+            ids: Allowed ids; None for all.
+        """
+        query = _of_owner(select(*_COLUMNS), owner)
+        if states:
+            query = query.where(StudyRow.state.in_(states))
+        if name:
+            query = query.where(StudyRow.name.contains(name, autoescape=True))
+        if text:
+            query = query.where(_contains_text_condition(text))
+        for tag in tags:
+            query = query.where(StudyRow.id.in_(select(StudyTagRow.study_id).where(StudyTagRow.tag == tag)))
+        if ids is not None:
+            query = query.where(StudyRow.id.in_(ids))
+        with self.database.read_session() as session:
+            rows = session.execute(limit_to_page_plus_one(query, page, _SORTS, StudyRow.id)).all()
+            return [StudyListItem(**values) for values in _read_study_item_fields(session, rows)]
+
+    def find_study_item(self, study_id: int) -> StudyListItemWithSpec | None:
+        """A study with its specification; None where there is none."""
+        query = select(*_COLUMNS, StudyRow.spec, StudyRow.code).where(StudyRow.id == study_id)
+        with self.database.read_session() as session:
+            row = session.execute(query).first()
+            if row is None:
+                return None
+            (values,) = _read_study_item_fields(session, [row])
+        changes = () if row.code is None else StudyCode.decode(row.code).change_sentences
+        return StudyListItemWithSpec(**values, spec_json=row.spec, code_changes=changes)
+
+    def count_studies(self, owner: str | None) -> int:
+        """The number of studies of an owner; of all owners if None."""
+        with self.database.read_session() as session:
+            return session.scalar(_of_owner(select(func.count()).select_from(StudyRow), owner)) or 0
+
+    def count_studies_by_tag(self, owner: str | None) -> dict[str, int]:
+        """The number of an owner's studies by tag, in alphabetical order; of all owners if None."""
+        query = select(StudyTagRow.tag, func.count()).join(StudyRow, StudyRow.id == StudyTagRow.study_id)
+        query = _of_owner(query, owner).group_by(StudyTagRow.tag).order_by(StudyTagRow.tag)
+        with self.database.read_session() as session:
+            return {tag: int(count) for tag, count in session.execute(query)}
+
+    def read_study_list_version(self, owner: str | None = None) -> tuple[int, ...]:
+        """A version of the owner's list of studies: it changes with every event of one of them."""
+        with self.database.open_core_connection() as connection:
+            return read_study_list_version(connection, owner)
+
+
+def _of_owner(query: Select[*Ts], owner: str | None) -> Select[*Ts]:
+    """The query for the studies of an owner; for those of all owners if None."""
+    return query if owner is None else query.where(StudyRow.owner == owner)
 
 
 def _contains_text_condition(text: str) -> ColumnElement[bool]:
@@ -144,16 +185,6 @@ def _lowercase_column(column: ColumnElement[str] | InstrumentedAttribute[str], t
         if len(capital) == 1 and capital != letter:
             small = func.replace(small, capital, letter)
     return small
-
-
-def find_study_item(session: Session, study_id: int) -> StudyListItemWithSpec | None:
-    """A study; None where there is none."""
-    row = session.execute(select(*_COLUMNS, StudyRow.spec, StudyRow.code).where(StudyRow.id == study_id)).first()
-    if row is None:
-        return None
-    (values,) = _read_study_item_fields(session, [row])
-    changes = () if row.code is None else StudyCode.decode(row.code).change_sentences
-    return StudyListItemWithSpec(**values, spec_json=row.spec, code_changes=changes)
 
 
 def _read_study_item_fields(session: Session, rows: Sequence[Any]) -> list[dict[str, Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import select
 
@@ -26,6 +27,7 @@ from bln_search.specs.sections.search import Objective
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.metrics_codec import decode_metrics
+from bln_search.storage.pagination import PageRequest, iter_equality_conditions, limit_to_page_plus_one
 from bln_search.storage.results.changed_results import (
     ChangedResults,
     ReadPosition,
@@ -71,6 +73,41 @@ class ResultRepository:
         with self.database.read_session() as session:
             clean = EvaluationRow.condition == ""
             return [EvaluationRecord(*values) for values in iter_evaluations_of_study(session, study_id, clean)]
+
+    def list_evaluation_page_plus_one(
+        self, study_id: int, page: PageRequest, equal: Mapping[str, Any], trial: Mapping[str, Any]
+    ) -> list[EvaluationRecord]:
+        """A page of evaluations and one more, which shows whether another page follows.
+
+        Args:
+            study_id: The study.
+            page: Sort order, first row and number of rows.
+            equal: Required configuration, estimate, batch_size, split, condition, state; None for any.
+            trial: Required arm, seed, id of the trial; None for any.
+        """
+        query = (
+            select(EvaluationRow, TrialRow)
+            .join(CheckpointRow, CheckpointRow.id == EvaluationRow.checkpoint_id)
+            .join(TrialRow, TrialRow.id == CheckpointRow.trial_id)
+            .where(
+                TrialRow.study_id == study_id,
+                *iter_equality_conditions(EvaluationRow, equal),
+                *iter_equality_conditions(TrialRow, trial),
+            )
+        )
+        query = limit_to_page_plus_one(query, page, {"id": EvaluationRow.id}, EvaluationRow.id)
+        with self.database.read_session() as session:
+            return [
+                EvaluationRecord(
+                    row.id,
+                    of.id,
+                    of.arm,
+                    encode_point_as_json(of.parameters),
+                    of.seed,
+                    make_evaluation_from_row(row),
+                )
+                for row, of in session.execute(query)
+            ]
 
     def list_evaluations_for_ranking(self, study_id: int) -> list[TrialEvaluation]:
         """Every evaluation of a study, under every condition, as the ranking reads it."""

@@ -22,6 +22,7 @@ from bln_search.storage.studies.lifecycle import (
     set_study_state,
 )
 from bln_search.storage.studies.lost_runners import release_lost_studies_of_queue
+from bln_search.storage.studies.queue_order import QueuePlace, read_queue_places
 from bln_search.storage.studies.submissions import Submission, find_study_id_by_idempotency_key, record_idempotency_key
 from bln_search.storage.studies.tags import TAG_CHANGES, change_tags
 from bln_search.storage.tables import AccountRow, IdempotencyKeyRow, StudyRow
@@ -94,6 +95,15 @@ class StudyQueue:
             study.runner, study.runner_until = worker, now + LEASE
             set_study_state(session, study, StudyState.RUNNING, now)
             return study.id
+
+    def read_queue_places(self, limit: int) -> dict[int, QueuePlace]:
+        """Places of the waiting studies of all owners by id, in the order in which workers claim them.
+
+        Args:
+            limit: Largest number of running studies of one owner.
+        """
+        with self.database.read_session() as session:
+            return read_queue_places(session, limit)
 
     def pause(self, study_id: int, account: str | None = None) -> None:
         """Pause a study, as `request`."""

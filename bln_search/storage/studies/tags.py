@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.tags import check_and_sort_unique_tags
-from bln_search.storage.tables import StudyRow, StudyTagRow
+from bln_search.storage.tables import StudyTagRow
 
 TAG_CHANGES = ("tags", "remove_tags", "add_tags")
 """Changes of the tags of a study, in the order in which they are applied: `tags` replaces all."""
@@ -35,11 +35,3 @@ def change_tags(session: Session, study_id: int, changes: Mapping[str, Collectio
     session.execute(delete(StudyTagRow).where(of_study, StudyTagRow.tag.in_(present - following)))
     session.add_all(StudyTagRow(study_id=study_id, tag=tag) for tag in sorted(following - present))
     return following != present
-
-
-def count_studies_by_tag(session: Session, owner: str | None) -> dict[str, int]:
-    """The number of studies by tag, in alphabetical order; of all owners if `owner` is None."""
-    query = select(StudyTagRow.tag, func.count()).group_by(StudyTagRow.tag).order_by(StudyTagRow.tag)
-    if owner is not None:
-        query = query.join(StudyRow, StudyRow.id == StudyTagRow.study_id).where(StudyRow.owner == owner)
-    return {tag: int(count) for tag, count in session.execute(query)}

@@ -135,7 +135,7 @@ def download_study_file(study: ReadableStudy, context: ContextDep) -> Response:
 
 
 def _get_trained_study_spec(study: StudyAccess, context: AppContext) -> StudySpec:
-    listed = context.ledger.listing.find_study_item(study.id)
+    listed = context.ledger.study_lists.find_study_item(study.id)
     if listed is None:
         raise ProblemException(404, "not-found", f"there is no study {study.id}")
     spec = StudySpec.model_validate_json(listed.spec_json)

@@ -75,7 +75,7 @@ def test_files_of_a_study_have_its_rows_and_the_epochs_of_every_seed(finished):
     ledger, study = finished(CURVES)
     files = dict(collect_documents(ledger, study))
     assert list(files) == ["curves", "curves_curves"]
-    curves = list(ledger.listing.list_charted_learning_curves(study.id, 10))
+    curves = list(ledger.trial_lists.list_charted_learning_curves(study.id, 10))
     saved = files["curves_curves"]
     assert [saved["arms"][arm]["usual"]["row"] for arm in ("none", "bn")] == ["----", "TT-- moving"]
     for arm, measured in saved["arms"].items():

@@ -9,7 +9,9 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
 from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint, EpochRecord
 from bln_search.ranking.analysis import Analysis
-from bln_search.storage.backups import BackupStore, open_verified_backup
+from bln_search.storage.backups.archive import BackupStore
+from bln_search.storage.backups.create import create_backup
+from bln_search.storage.backups.restore import open_verified_backup, restore_backup
 from bln_search.storage.checkpoints.ownership import is_ownership_marker
 from tests.support.service_world import make_evaluations, study
 
@@ -49,7 +51,8 @@ class Installation:
         self.ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed)[:ROWS])
 
     def backup(self, moment=NOW):
-        return self.ledger.backups.create(self.checkpoints, self.archive, self.folder, moment, self.messages.append)
+        messages = self.messages.append
+        return create_backup(self.ledger.database, self.checkpoints, self.archive, self.folder, moment, messages)
 
     def restore(self, ledger=None, checkpoints=None, *, moment=None, overwrite=False, without_damaged=False):
         ledger = ledger or self.ledger
@@ -57,9 +60,8 @@ class Installation:
         with open_verified_backup(
             self.archive, manifest, scratch, self.messages.append, without_damaged=without_damaged
         ) as verified_backup:
-            return ledger.backups.restore(
-                verified_backup, checkpoints or self.checkpoints, self.messages.append, overwrite=overwrite
-            )
+            store, messages = checkpoints or self.checkpoints, self.messages.append
+            return restore_backup(verified_backup, ledger.database, store, messages, overwrite=overwrite)
 
 
 def fill(installation):

@@ -16,7 +16,8 @@ from bln_search.core.errors import BackupError
 from bln_search.core.exports import ExportKey, StoredArchive
 from bln_search.core.records import RowKey
 from bln_search.core.states import StudyState, TrialState
-from bln_search.storage.backups import BackupStore, open_verified_backup
+from bln_search.storage.backups.archive import BackupStore
+from bln_search.storage.backups.restore import open_verified_backup
 from bln_search.storage.engine import write_session
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.storage.migration import VERSION_TABLE, newest_known_schema_revision

@@ -16,17 +16,17 @@ def test_studies_are_claimed_in_the_order_of_the_queue(ledger, owners):
         ledger.queue.update_study_metadata(study_id, {"priority": -(number == 1)})
     claimed = []
     for _ in owners:
-        first = next(iter(ledger.listing.read_queue_places(99)))
+        first = next(iter(ledger.queue.read_queue_places(99)))
         claimed.append(ledger.queue.claim_next_study(f"host/{len(claimed)}/0", all_are_alive, 99))
         assert claimed[-1] == first
-    assert ledger.listing.read_queue_places(99) == {}
+    assert ledger.queue.read_queue_places(99) == {}
 
 
 def test_queue_is_known_to_its_end(ledger):
     ids = [
         ledger.queue.submit_study(study(f"s{number}"), ACCOUNTS[owner]).study_id for number, owner in enumerate("aaabb")
     ]
-    before = tuple(ledger.listing.read_queue_places(99))
+    before = tuple(ledger.queue.read_queue_places(99))
     assert before == tuple(ids[place] for place in (0, 3, 1, 4, 2))
     claimed = tuple(ledger.queue.claim_next_study(f"host/{number}/0", all_are_alive, 99) for number in ids)
     assert claimed == before
@@ -36,12 +36,12 @@ def test_queue_is_known_to_its_end(ledger):
 def test_queue_respects_the_limit_of_running_studies(ledger, limit):
     for number, owner in enumerate("aaaab"):
         ledger.queue.submit_study(study(f"s{number}"), ACCOUNTS[owner])
-    order, claimed = tuple(ledger.listing.read_queue_places(limit)), []
+    order, claimed = tuple(ledger.queue.read_queue_places(limit)), []
     while (study_id := ledger.queue.claim_next_study(f"host/{len(claimed)}/0", all_are_alive, limit)) is not None:
         claimed.append(study_id)
     assert len(claimed) == limit + 1
     assert order[: len(claimed)] == tuple(claimed)
-    places = ledger.listing.read_queue_places(limit)
+    places = ledger.queue.read_queue_places(limit)
     assert [(place.number, place.running, place.at_limit) for place in places.values()] == [
         (number, limit, True) for number in range(1, 5 - limit)
     ]

@@ -65,7 +65,7 @@ def test_each_weight_is_a_row_of_the_leaderboard(ledger, study_id):
 
 def test_evaluations_are_listed_by_the_label_of_a_blend(ledger, study_id):
     filters = {"estimate": "moving@N12345678.125"}
-    records = ledger.listing.list_evaluation_page_plus_one(study_id, PageRequest(100, "id"), filters, {})
+    records = ledger.results.list_evaluation_page_plus_one(study_id, PageRequest(100, "id"), filters, {})
     assert {record.evaluation.key.estimate for record in records} == {"moving@N12345678.125"}
     assert len(records) == 2 * 3 * len(SPLITS)
     assert all(record.evaluation.key.configuration.uses_blend for record in records)

@@ -37,7 +37,7 @@ def study_id(ledger):
 
 
 def read_all(ledger, study_id):
-    return ledger.results.read_results_with_position(study_id, ledger.listing.find_study_item(study_id).last_event)
+    return ledger.results.read_results_with_position(study_id, ledger.study_lists.find_study_item(study_id).last_event)
 
 
 def follow(ledger, study_id, known, position):

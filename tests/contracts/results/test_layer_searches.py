@@ -6,18 +6,14 @@ from datetime import timedelta
 
 import numpy as np
 import pytest
-from alembic import command
-from sqlalchemy import func, inspect, select, update
+from sqlalchemy import func, select, update
 
 from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.core.errors import DataError, LedgerError
 from bln_search.core.layer_search_record import FoldScoreSums
 from bln_search.core.records import CheckpointRecord
-from bln_search.core.states import TrialState
 from bln_search.specs.sections.layer_search import LayerSearchSpec
-from bln_search.storage.alembic_migrations import make_alembic_config
-from bln_search.storage.engine import read_session, schema_transaction, write_session
-from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.tables import LayerSearchRow
 from tests.storage.searches import assert_same, make_search_record
 from tests.support.service_world import finish_trial, study
@@ -182,26 +178,3 @@ def test_iteration_ends_when_the_study_is_deleted(ledger):
     next(reading_on)
     ledger.studies.delete_and_list_unneeded_files(study_id)
     assert list(reading_on) == []
-
-
-def test_migration_adds_and_removes_only_its_table(url):
-    ledger = open_and_upgrade_ledger(url)
-    study_id = complete(ledger)
-    store_record(ledger, ledger.trials.list_finished_full_trials(study_id)[0], make_search_record())
-    config = make_alembic_config()
-
-    def migrate(step, revision):
-        with schema_transaction(ledger.database.engine) as connection:
-            config.attributes["connection"] = connection
-            step(config, revision)
-
-    migrate(command.downgrade, "0004")
-    assert not inspect(ledger.database.engine).has_table("layer_search")
-    assert [trial.state for trial in ledger.trials.list_trials(study_id)] == [TrialState.FINISHED] * 2
-    ledger.close()
-    ledger = open_and_upgrade_ledger(url)  # brings it up to date
-    assert rows(ledger) == 0
-    trial = ledger.trials.list_finished_full_trials(study_id)[0]
-    store_record(ledger, trial, make_search_record())
-    assert ledger.layer_searches.is_search_finished(trial.id, SPEC)
-    ledger.close()

@@ -38,7 +38,7 @@ def test_seconds_are_the_mean_of_finished_attempts(ledger):
         assert measure_throughput_by_study(session, [study_id]) == {
             study_id: StudyThroughput(60.0, (RunningTrial(AT, 2),))
         }
-    (line,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    (line,) = ledger.study_lists.list_study_page_plus_one(PageRequest(5, "created"))
     assert line.throughput == StudyThroughput(60.0, (RunningTrial(AT, 2),))
 
 
@@ -57,14 +57,14 @@ def test_time_is_known_from_the_first_epoch_on(ledger):
     ledger.attempts.record_epochs(lost, [epoch(number) for number in range(1, 16)])
     ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)
     tokens = [ledger.attempts.claim_trial(trial.id, "host/1/0") for trial in (first, second)]
-    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    (item,) = ledger.study_lists.list_study_page_plus_one(PageRequest(5, "created"))
     assert item.finished_fractions == 15 / 20
     assert item.throughput.estimate_remaining_seconds(1, AT) is None
     ledger.attempts.record_epochs(tokens[1], [epoch(number) for number in range(1, 8)])
     with write_session(ledger.database.engine) as session:
         session.execute(update(AttemptRow).where(AttemptRow.id.in_(tokens)).values(started_at=AT))
         session.execute(update(EventRow).where(EventRow.kind == "epoch").values(at=AT + timedelta(seconds=70)))
-    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    (item,) = ledger.study_lists.list_study_page_plus_one(PageRequest(5, "created"))
     assert item.throughput.running == (RunningTrial(AT, 20), RunningTrial(AT, 20, 7, AT + timedelta(seconds=70)))
     assert item.finished_fractions == pytest.approx(15 / 20 + 7 / 20)
     now = AT + timedelta(seconds=80)  # a trial takes 200 seconds; two of three have 120 to go
@@ -80,14 +80,14 @@ def test_epochs_before_a_resumption_count_as_finished_and_not_for_the_speed(ledg
     ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_attempt_reports([ResumptionReport(token, [epoch(number) for number in range(1, 11)])])
-    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    (item,) = ledger.study_lists.list_study_page_plus_one(PageRequest(5, "created"))
     assert item.finished_fractions == 10 / 20
     assert item.throughput.estimate_remaining_seconds(0, AT) is None
     ledger.attempts.record_epochs(token, [epoch(11), epoch(12)])
     with write_session(ledger.database.engine) as session:
         session.execute(update(AttemptRow).where(AttemptRow.id == token).values(started_at=AT))
         session.execute(update(EventRow).where(EventRow.kind == "epoch").values(at=AT + timedelta(seconds=20)))
-    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    (item,) = ledger.study_lists.list_study_page_plus_one(PageRequest(5, "created"))
     now = AT + timedelta(seconds=20)  # two epochs took 20 seconds, eight are to go
     assert item.throughput.estimate_remaining_seconds(0, now) == 80
 

@@ -33,7 +33,7 @@ def test_stored_study_is_complete_and_waits_for_its_analysis(ledger):
     assert (study.state, study.owner, study.trials) == (StudyState.COMPLETE, "ada", {TrialState.FINISHED: 2})
     assert study.spec.kind is StudyKind.EXTERNAL
     assert [network.name for network in study.spec.external.networks] == ["run 0", "run 1"]
-    assert ledger.listing.find_study_item(study_id).kind == "external"
+    assert ledger.study_lists.find_study_item(study_id).kind == "external"
     assert [event.kind for event in ledger.events.list_newest_events(study_id, 10)] == [
         "study_accepted",
         "study_complete",
@@ -145,5 +145,5 @@ def test_what_needs_networks_or_a_run_is_one_clear_error(ledger):
 
 def test_lists_show_the_kind_of_each_study(ledger):
     submit(ledger)
-    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "-created"))
+    (item,) = ledger.study_lists.list_study_page_plus_one(PageRequest(5, "-created"))
     assert (item.kind, item.planned, item.results) == ("external", 2, 2)

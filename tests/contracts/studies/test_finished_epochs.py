@@ -31,7 +31,7 @@ def study_id(ledger):
 
 
 def progress(ledger):
-    (item,) = ledger.listing.list_study_page_plus_one(PageRequest(5, "created"))
+    (item,) = ledger.study_lists.list_study_page_plus_one(PageRequest(5, "created"))
     return serialize_study(item).progress.fraction
 
 

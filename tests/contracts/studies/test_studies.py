@@ -158,7 +158,7 @@ def test_versions_of_the_code_are_kept_in_order_and_each_once(ledger):
     assert after.code == code
     assert code.versions == (first, second)
     assert code.newest == second.identity
-    assert after.code_changes == code.change_sentences == ledger.listing.find_study_item(study_id).code_changes
+    assert after.code_changes == code.change_sentences == ledger.study_lists.find_study_item(study_id).code_changes
     assert ["own.py" in sentence for sentence in after.code_changes] == [True]
     assert ledger.studies.get(other).code is None
     assert ledger.studies.find_header(study_id).revision == 3

@@ -22,7 +22,7 @@ def submit(ledger):
 
 
 def states(ledger, study_id, state=None):
-    return [trial.state for trial in ledger.listing.list_trial_page_plus_one(study_id, PAGE, {"state": state})]
+    return [trial.state for trial in ledger.trial_lists.list_trial_page_plus_one(study_id, PAGE, {"state": state})]
 
 
 def test_open_trials_of_a_cancelled_study_are_cancelled_until_it_is_resumed(ledger):
@@ -39,12 +39,12 @@ def test_open_trials_of_a_cancelled_study_are_cancelled_until_it_is_resumed(ledg
     assert states(ledger, study_id) == [finished, cancelled, cancelled, cancelled]
     assert states(ledger, study_id, cancelled) == [cancelled] * 3
     assert states(ledger, study_id, waiting) == []
-    assert ledger.listing.find_trial(study_id, trial_ids[3]).state is cancelled
-    assert [status.state for status in ledger.listing.list_trial_statuses_if_few(study_id, 10)] == [
+    assert ledger.trial_lists.find_trial(study_id, trial_ids[3]).state is cancelled
+    assert [status.state for status in ledger.trial_lists.list_trial_statuses_if_few(study_id, 10)] == [
         finished,
         *[cancelled] * 3,
     ]
-    counts = ledger.listing.count_trials_by_arm_and_state(study_id)
+    counts = ledger.trial_lists.count_trials_by_arm_and_state(study_id)
     assert sum(of_arm.get(cancelled, 0) for of_arm in counts.values()) == 3
     assert not any(waiting in of_arm for of_arm in counts.values())
     ledger.queue.resume(study_id)
@@ -61,7 +61,7 @@ def test_attempt_has_the_result_of_its_trial(ledger):
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(diverged.id, "host/1/0"), "loss is not finite")
     ledger.attempts.record_pruning(ledger.attempts.claim_trial(pruned.id, "host/1/0"), 1)
     finish_trial(ledger, finished)
-    activity = ledger.listing.read_activity_by_trial([diverged.id, pruned.id, finished.id])
+    activity = ledger.trial_lists.read_activity_by_trial([diverged.id, pruned.id, finished.id])
     assert [[attempt.state for attempt in activity[trial.id].attempts] for trial in (diverged, pruned, finished)] == [
         [AttemptState.LOST, AttemptState.DIVERGED],
         [AttemptState.PRUNED],

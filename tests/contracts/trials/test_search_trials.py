@@ -78,16 +78,16 @@ def test_results_are_those_of_the_full_trainings(ledger):
 def test_charts_draw_the_search_before_the_first_full_training_only(ledger):
     study_id, searched = accept(ledger)
     train_epoch(ledger, searched[0])
-    curves = ledger.listing.list_charted_learning_curves(study_id, 10)
+    curves = ledger.trial_lists.list_charted_learning_curves(study_id, 10)
     assert [(curve.trial.id, len(curve.epochs)) for curve in curves] == [(searched[0].id, 1), (searched[1].id, 0)]
     added = ledger.trials.add_trials_of_new_point(study_id, full_trainings(0.01))
-    curves = ledger.listing.list_charted_learning_curves(study_id, 10)
+    curves = ledger.trial_lists.list_charted_learning_curves(study_id, 10)
     assert [curve.trial.id for curve in curves] == [trial.id for trial in added]
-    assert len(ledger.listing.list_charted_learning_curves(study_id, 1)) == 1
+    assert len(ledger.trial_lists.list_charted_learning_curves(study_id, 1)) == 1
 
 
 def test_charts_of_a_study_without_a_space_draw_all_trials(ledger):
     study_id = ledger.studies.store_study_once(
         parse_study("name: s\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bn}]")
     )
-    assert len(ledger.listing.list_charted_learning_curves(study_id, 10)) == 3
+    assert len(ledger.trial_lists.list_charted_learning_curves(study_id, 10)) == 3

@@ -32,7 +32,7 @@ def test_title_is_edited_by_keyboard_alone(page, visit, ledger, study_id):
     page.keyboard.type("<b>New</b> & better")
     page.keyboard.press("Enter")
     visit.until("document.querySelector('[data-field=title] .title').textContent === '<b>New</b> & better'")
-    assert ledger.listing.find_study_item(study_id).title == "<b>New</b> & better"
+    assert ledger.study_lists.find_study_item(study_id).title == "<b>New</b> & better"
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "Edit title"
     assert page.evaluate("window.sameDocument") is True
 
@@ -59,7 +59,7 @@ def test_notes_are_rendered_without_scripts(page, visit, ledger, study_id):
     field(page, "notes").locator("textarea").fill(text)
     page.keyboard.press("Control+Enter")
     page.wait_for_selector(".notes strong")
-    assert ledger.listing.find_study_item(study_id).notes == text
+    assert ledger.study_lists.find_study_item(study_id).notes == text
     assert page.locator(".notes h3").inner_text() == "Result"
     assert page.locator(".notes script, .notes img, .notes a").count() == 0
 
@@ -77,7 +77,7 @@ def test_refused_tags_stay_in_their_field_with_the_reason(page, visit, ledger, s
     tags.fill("good better")
     page.keyboard.press("Enter")
     page.wait_for_selector("[data-field=tags] .tag")
-    assert ledger.listing.find_study_item(study_id).tags == ("better", "good")
+    assert ledger.study_lists.find_study_item(study_id).tags == ("better", "good")
     visit.complaints = [complaint for complaint in visit.complaints if "422" not in complaint]
 
 
@@ -90,10 +90,10 @@ def test_change_by_somebody_else_is_told_before_it_is_replaced(page, visit, ledg
     page.wait_for_selector("[data-field=title] .mistake:visible")
     assert "theirs" in field(page, "title").locator(".mistake").inner_text()
     assert title.input_value() == "mine"
-    assert ledger.listing.find_study_item(study_id).title == "theirs"
+    assert ledger.study_lists.find_study_item(study_id).title == "theirs"
     page.keyboard.press("Enter")
     visit.until("document.querySelector('[data-field=title] .title')?.textContent === 'mine'")
-    assert ledger.listing.find_study_item(study_id).title == "mine"
+    assert ledger.study_lists.find_study_item(study_id).title == "mine"
     visit.complaints = [complaint for complaint in visit.complaints if "412" not in complaint]
 
 
@@ -104,7 +104,7 @@ def test_change_of_another_field_is_no_conflict(page, visit, ledger, study_id):
     page.keyboard.press("Enter")
     visit.until("document.querySelector('[data-field=title] .title')?.textContent === 'theirs'")
     visit.until("document.querySelector('[data-field=priority]').dataset.value === '3'")
-    assert ledger.listing.find_study_item(study_id).priority == 3
+    assert ledger.study_lists.find_study_item(study_id).priority == 3
     visit.complaints = [complaint for complaint in visit.complaints if "412" not in complaint]
 
 

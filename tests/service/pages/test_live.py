@@ -46,7 +46,7 @@ def test_stream_names_the_parts_that_events_change(world, root, record, parts):
     number = world.queue.submit_study(study("s", seeds=(0,)), "ada").study_id
     world.ledger.studies.lease_and_start(number, lambda _: True, "host/1/0")
     token = world.ledger.attempts.claim_trial(world.ledger.trials.list_claimable_trials(number)[0].id, "host/1/0")
-    last = world.ledger.listing.find_study_item(number).last_event
+    last = world.ledger.study_lists.find_study_item(number).last_event
     record(world.ledger.attempts, token)
     messages = asyncio.run(read_first_message(world, number, last))
     assert messages["parts"] == parts
@@ -63,7 +63,7 @@ async def read_first_message(world, number, after):
 
 def test_stream_begins_after_the_last_event_of_the_browser(world, root):
     number = world.complete(seeds=(0,))
-    last = world.ledger.listing.find_study_item(number).last_event
+    last = world.ledger.study_lists.find_study_item(number).last_event
     response = root.get(f"/studies/{number}/live?after=0", headers={"Last-Event-ID": str(last - 1)})
     assert [int(value) for value in re.findall(r"^id: (\d+)$", response.text, re.MULTILINE)] == [last]
     assert root.get(f"/studies/{number}/live?after={last}").text.endswith("event: end\ndata: {}\n\n")
@@ -74,7 +74,7 @@ def test_stream_begins_after_the_last_event_of_the_browser(world, root):
 )
 def test_stream_names_the_details_after_a_change(world, change):
     number = world.queue.submit_study(study("s"), "ada").study_id
-    last = world.ledger.listing.find_study_item(number).last_event
+    last = world.ledger.study_lists.find_study_item(number).last_event
     world.queue.update_study_metadata(number, change)
     assert asyncio.run(read_first_message(world, number, last))["parts"] == ["details"]
 

@@ -123,7 +123,7 @@ def test_filters_of_the_list_stay_in_its_links(ada, world, mixed, monkeypatch):
 
 def test_only_failed_trials_of_failed_studies_can_be_retried(world, ada, mixed):
     study_id, ids = mixed
-    assert world.ledger.listing.find_study_item(study_id).state == "failed"
+    assert world.ledger.study_lists.find_study_item(study_id).state == "failed"
     offered = {
         state
         for state, trial_id in ids.items()

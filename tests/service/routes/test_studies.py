@@ -191,7 +191,7 @@ def test_progress_and_eta_follow_the_trials(world, client):
         assert document["eta_seconds"] >= 0
     world.ledger.studies.finish_run(study_id, runner="host/1/0")
     assert client.get(path).json()["eta_seconds"] == 0
-    assert world.ledger.listing.find_study_item(study_id).state == StudyState.COMPLETE
+    assert world.ledger.study_lists.find_study_item(study_id).state == StudyState.COMPLETE
 
 
 def test_eta_depends_on_trials_and_not_on_waiting_time(world, client):

@@ -70,8 +70,8 @@ def read_study_report_context(source: LedgerSource, study: StudyRecord) -> Study
     evaluations = ledger.results.list_evaluations_for_ranking(study.id)
     board = build_leaderboard_from_evaluations(evaluations, study.spec.ranking.split, seeds=study.spec.ranked_seeds)
     best_points = {row.arm: row.point for row in reversed(board.rows)}
-    listed_study = ledger.listing.find_study_item(study.id)
-    curves = ledger.listing.list_charted_learning_curves(study.id, _MAX_CURVES)
+    listed_study = ledger.study_lists.find_study_item(study.id)
+    curves = ledger.trial_lists.list_charted_learning_curves(study.id, _MAX_CURVES)
     point_labels = make_label_by_distinct_point(curve.trial.point_json for curve in curves)
     return StudyReportContext(
         study=study,

@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0006"
 down_revision = "0005"
-branch_labels = None
-depends_on = None
 
 _KEYS = {
     "evaluation": ["checkpoint_id", "configuration", "estimate", "batch_size", "split"],
@@ -17,28 +15,13 @@ _KEYS = {
 
 def upgrade() -> None:
     for table, key in _KEYS.items():
-        with op.batch_alter_table(table, schema=None) as batch_op:
+        with op.batch_alter_table(table) as batch_op:
             batch_op.alter_column(
                 "estimate", existing_type=sa.String(length=8), type_=sa.String(length=64), existing_nullable=False
             )
             batch_op.add_column(sa.Column("condition", sa.String(length=64), nullable=False, server_default=""))
             batch_op.drop_constraint(_constraint(table, key), type_="unique")
             batch_op.create_unique_constraint(_constraint(table, [*key, "condition"]), [*key, "condition"])
-
-
-def downgrade() -> None:
-    op.execute(
-        "DELETE FROM outcomes WHERE evaluation_id IN (SELECT id FROM evaluation WHERE condition <> '')"
-    )  # foreign keys of SQLite are off in a migration
-    for table, key in _KEYS.items():
-        op.execute(sa.text(f"DELETE FROM {table} WHERE condition <> ''"))  # noqa: S608 - names of this script
-        with op.batch_alter_table(table, schema=None) as batch_op:
-            batch_op.drop_constraint(_constraint(table, [*key, "condition"]), type_="unique")
-            batch_op.drop_column("condition")
-            batch_op.alter_column(
-                "estimate", existing_type=sa.String(length=64), type_=sa.String(length=8), existing_nullable=False
-            )
-            batch_op.create_unique_constraint(_constraint(table, key), key)
 
 
 def _constraint(table: str, columns: list[str]) -> str:

@@ -5,15 +5,8 @@ from alembic import op
 
 revision = "0007"
 down_revision = "0006"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
-    with op.batch_alter_table("study", schema=None) as batch_op:
+    with op.batch_alter_table("study") as batch_op:
         batch_op.add_column(sa.Column("kind", sa.String(length=8), nullable=False, server_default="trained"))
-
-
-def downgrade() -> None:
-    with op.batch_alter_table("study", schema=None, table_kwargs={"sqlite_autoincrement": True}) as batch_op:
-        batch_op.drop_column("kind")

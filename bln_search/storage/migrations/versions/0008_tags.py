@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0008"
 down_revision = "0007"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -20,7 +18,3 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("study_id", "tag", name=op.f("pk_study_tag")),
     )
     op.create_index(op.f("ix_study_tag_tag"), "study_tag", ["tag"])
-
-
-def downgrade() -> None:
-    op.drop_table("study_tag")

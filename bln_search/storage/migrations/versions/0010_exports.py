@@ -5,8 +5,6 @@ from alembic import op
 
 revision = "0010"
 down_revision = "0009"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
@@ -49,7 +47,3 @@ def upgrade() -> None:
     )
     op.create_index(op.f("ix_export_study_id"), "export", ["study_id"])
     op.create_index(op.f("ix_export_state"), "export", ["state"])
-
-
-def downgrade() -> None:
-    op.drop_table("export")

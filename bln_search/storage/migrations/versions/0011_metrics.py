@@ -5,13 +5,7 @@ from alembic import op
 
 revision = "0011"
 down_revision = "0010"
-branch_labels = None
-depends_on = None
 
 
 def upgrade() -> None:
     op.add_column("evaluation", sa.Column("metrics", sa.Text(), nullable=True))
-
-
-def downgrade() -> None:
-    op.drop_column("evaluation", "metrics")
