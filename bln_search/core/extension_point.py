@@ -24,7 +24,7 @@ class ExtensionPoint(Generic[Info]):
         group: Entry point group of the objects of packages that have no description; empty for none.
         info_type: Type of a description.
         info_group: Entry point group of the descriptions of packages; empty for none.
-        packages: Of names that are not built in, the package that has them, and how it is installed.
+        packages: Of names that are not built in, which package has them, and how it is installed.
     """
 
     kind: str
@@ -50,7 +50,7 @@ class ExtensionPoint(Generic[Info]):
         if name in self.built_in:
             return self.built_in[name]
         if name in self.packages and name not in self.plugins:
-            raise self.error(f"the {self.kind} {name} is in {self.packages[name]}: it is not installed here")
+            raise self.error(f"the {self.kind} {name} is in {self.packages[name]}")
         if name not in self.plugins:
             raise self.error(f"there is no {self.kind} {name!r}; choose one of {', '.join(self.list_names())}")
         if self.info_type is None or self.plugins[name].group != self.info_group:

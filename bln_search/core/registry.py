@@ -19,7 +19,7 @@ from bln_search.core.tasks import TaskName
 
 _CORRUPTIONS = "bln_search.data.corruptions"
 
-_PAPERS = "the package bln-search-papers, the folder `papers` of the repository (`pip install ./papers`)"
+_PAPERS = "the package bln-search-papers, which is not installed here: run `pip install ./papers` in the repository"
 
 MODELS = ExtensionPoint(
     "model",
