@@ -11,6 +11,7 @@ from bln_search.api.ranked.result_table import Record, ResultTable, make_plotly_
 from bln_search.ranking.comparison import RequiredData, RowVerdict, Verdict
 from bln_search.reports.charts.comparison import differences_chart
 from bln_search.reports.formatting import format_signed
+from bln_search.reports.leaderboard_table import recommended_mark_column, verdict_column
 from bln_search.reports.publication import escape_latex, escape_markdown, markdown_table_line
 from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.significance import (
@@ -19,9 +20,8 @@ from bln_search.reports.sentences.significance import (
     format_margin,
     verdict_counts_text,
 )
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.row_columns import recommended_mark_column, verdict_column
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 
 _HEADINGS = "row", "mean", "difference to the best (95 %)", "p (corrected)", "P(best)", "verdict"
 _NOTES = (

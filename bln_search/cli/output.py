@@ -19,9 +19,9 @@ from bln_search.cli.local_time import format_local_time
 from bln_search.core.credentials import redact_secrets
 from bln_search.core.errors import OutputFileError
 from bln_search.core.files.atomic import write_atomically
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.line_wrapping import wrap_line
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
+from bln_search.reports.tables.line_wrapping import wrap_line
 
 _PIPE_WIDTH = 1_000
 """Width in characters of output that is not a terminal, unless COLUMNS is set; nothing is wrapped there."""

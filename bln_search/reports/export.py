@@ -5,149 +5,103 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import chain
+from functools import lru_cache
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.method import Statistic
-from bln_search.core.records import RowKey
+from bln_search.core.enums import Split
+from bln_search.core.metric_description import METRIC_NAME_PATTERN, RESERVED_METRIC_NAMES
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import RowVerdict
+from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST, ConditionMetrics
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.condition_fields import (
-    CONDITIONS,
-    METRIC_FIELDS,
-    condition_column_names,
-    condition_metrics_from_json_fields,
-    condition_metrics_to_json_fields,
-    condition_values_by_column,
-    flatten_metrics,
-    unflatten_metrics,
+from bln_search.ranking.metrics import MeanStd, SplitMetrics
+from bln_search.reports.formatting import confidence_interval_over_seeds
+from bln_search.reports.leaderboard_columns import (
+    ACCURACY,
+    GAP,
+    LOSS,
+    SPLITS,
+    Form,
+    LeaderboardView,
+    MetricColumn,
+    ViewedRow,
+    iter_metric_columns,
+    list_row_columns,
 )
-from bln_search.reports.leaderboard_columns import BatchSizes
-from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason
-from bln_search.reports.task_metric_fields import task_metric_column_names
-from bln_search.reports.train_fields import (
-    flatten_train_metrics,
-    train_column_names,
-    unflatten_generalization_gaps,
-    unflatten_train_metrics,
-)
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.specs.study import StudySpec
 
-COLUMNS = (
-    "rank",
-    "arm",
-    "parameters",
-    "configuration",
-    *(statistic.value for statistic in Statistic),
-    "population",
-    "batch_size",
-    "state",
-    "seeds",
-    *METRIC_FIELDS,
-    "reason",
-)
+Fields = dict[str, float | None]
+
+CONDITIONS = "conditions"
+"""Key of the metrics under conditions in a row as JSON."""
+
+_REASON = "reason"
+"""The column that CSV and Parquet have after the losses."""
+
+_ROW_COLUMNS = [column for column in list_row_columns(Form.EXPORT) if not column.of_analysis]
+_ANALYSIS_COLUMNS = [column for column in list_row_columns(Form.EXPORT) if column.of_analysis]
+_TASK_MEANS = {split: re.compile(f"{split}_({METRIC_NAME_PATTERN})_mean") for split in Split}
 
 
-COMPARISON_COLUMNS = (
-    "setting",
-    "recommended",
-    "verdict",
-    "loss_above_best",
-    "loss_above_best_low",
-    "loss_above_best_high",
-    "p_value",
-    "p_best",
-)
-"""Columns from the analysis of a study; they have no value in rows that were not compared."""
+@lru_cache(maxsize=64)
+def _metric_columns(
+    task_metric_names: tuple[str, ...], condition_names: tuple[str, ...], *, has_train: bool
+) -> tuple[MetricColumn, ...]:
+    return tuple(iter_metric_columns(task_metric_names, condition_names, has_train=has_train))
 
 
-class ComparisonFieldsByRow:
-    """What the analysis of a study says about each row.
+def export_field_types(board: Leaderboard, *, with_analysis: bool) -> dict[str, type]:
+    """The columns of CSV and Parquet with the types of their values.
 
     Args:
-        analysis: None for a study that is not analyzed.
+        board: The leaderboard.
+        with_analysis: Whether there are columns from the analysis of a study.
     """
-
-    def __init__(self, analysis: Analysis | None) -> None:
-        comparison = None if analysis is None else analysis.comparison
-        recommendation = None if analysis is None else analysis.recommendation
-        self._recommended = None if recommendation is None else recommendation.key
-        self._rows = {} if comparison is None else {row.key: row for row in comparison.rows}
-
-    def comparison_fields_of_row(self, row: LeaderboardRow) -> dict[str, Any]:
-        """The values of COMPARISON_COLUMNS."""
-        compared = self._rows.get(row.key)
-        difference = None if compared is None or compared.verdict is RowVerdict.BEST else compared.above_best
-        return {
-            "setting": evaluation_setting_id_of_row(row.key),
-            "recommended": None if self._recommended is None else row.key == self._recommended,
-            "verdict": None if compared is None else compared.verdict,
-            "loss_above_best": None if compared is None else compared.above_best.mean,
-            "loss_above_best_low": None if difference is None else difference.low,
-            "loss_above_best_high": None if difference is None else difference.high,
-            "p_value": None if difference is None else difference.adjusted,
-            "p_best": None if compared is None else compared.first_share,
-        }
+    types: dict[str, type] = {column.name: column.type for column in _ROW_COLUMNS if column.name != _REASON}
+    columns = _metric_columns(board.task_metric_names, board.condition_names, has_train=board.has_train_metrics)
+    for position, column in enumerate(columns):
+        if position == len(SPLITS) * 2:  # after loss and accuracy of both splits
+            types[_REASON] = str
+        types |= dict.fromkeys(column.field_names, float)
+    types.setdefault(_REASON, str)
+    return types | ({column.name: column.type for column in _ANALYSIS_COLUMNS} if with_analysis else {})
 
 
-def evaluation_setting_id_of_row(key: RowKey) -> str:
-    """What rows with other configurations have in common with this one: arm, point, estimate and batch size."""
-    parts = {"arm": key.arm, "parameters": key.point, "population": key.estimate, "batch_size": key.batch_size}
-    return ";".join(f"{name}={value}" for name, value in parts.items() if value)
+def export_row_fields(row: LeaderboardRow, view: LeaderboardView | None = None) -> dict[str, Any]:
+    """The values of a row by `export_field_types`; columns without a value may be missing."""
+    flat = row_to_json_fields(row, view)
+    by_condition = flat.pop(CONDITIONS, {})
+    return flat | {
+        f"{name}_{field}": value for name, of_name in by_condition.items() for field, value in of_name.items()
+    }
 
 
-def leaderboard_csv(
-    board: Leaderboard,
-    comparisons: ComparisonFieldsByRow | None = None,
-    sizes: BatchSizes | None = None,
-    code_changes: Sequence[str] = (),
-) -> str:
+def leaderboard_csv(board: Leaderboard, view: LeaderboardView | None = None, code_changes: Sequence[str] = ()) -> str:
     """CSV with a header and one line per row; missing values are empty.
 
     Args:
         board: The leaderboard.
-        comparisons: Adds COMPARISON_COLUMNS.
-        sizes: Mini-batch sizes of the rows that stand for several; adds `batch_sizes`, with spaces between them.
+        view: Adds the columns of the analysis; and `batch_sizes`, with spaces between them, if its rows may stand for
+            several mini-batch sizes.
         code_changes: How the code of the results changed; adds `code_changes`, the same in every row, if it did.
     """
     buffer = io.StringIO()
-    columns = [*flat_table_column_names(board, with_comparisons=comparisons is not None), "ranked_on"]
-    if sizes is not None:
+    columns = [*export_field_types(board, with_analysis=view is not None), "ranked_on"]
+    if view is not None and view.sizes is not None:
         columns.insert(columns.index("batch_size") + 1, "batch_sizes")
     constant = {"code_changes": " ".join(code_changes)} if code_changes else {}
     writer = csv.DictWriter(buffer, [*columns, *constant], lineterminator="\n")
     writer.writeheader()
     for row in board.rows:
-        values = {**flat_table_row(row, comparisons), "ranked_on": board.ranked_on, **constant}
-        if sizes is not None:
-            values["batch_sizes"] = " ".join(map(str, sizes.get(row.key, (row.batch_size,))))
+        values = {**export_row_fields(row, view), "ranked_on": board.ranked_on, **constant}
+        if view is not None and view.sizes is not None:
+            values["batch_sizes"] = " ".join(map(str, view.batch_sizes_of(row.key)))
         writer.writerow(values)
     return buffer.getvalue()
-
-
-def flat_table_column_names(board: Leaderboard, *, with_comparisons: bool) -> tuple[str, ...]:
-    """Columns of CSV and Parquet.
-
-    COLUMNS, those of the metrics of the task, of the training split and of conditions, and COMPARISON_COLUMNS.
-    """
-    comparison_columns = COMPARISON_COLUMNS if with_comparisons else ()
-    measured_columns = (
-        *(task_metric_column_names(board), train_column_names(board), condition_column_names(board)),
-        comparison_columns,
-    )
-    return (*COLUMNS, *chain.from_iterable(measured_columns))
-
-
-def flat_table_row(row: LeaderboardRow, comparisons: ComparisonFieldsByRow | None = None) -> dict[str, Any]:
-    """A row by `flat_table_column_names`; columns of conditions are missing in a row without metrics under them."""
-    flat = row_to_json_fields(row, comparisons)
-    flat.pop(CONDITIONS, None)
-    return {**flat, **condition_values_by_column(row)}
 
 
 def loss_and_task_metric_fields(spec: StudySpec, board: Leaderboard) -> dict[str, Any]:
@@ -159,54 +113,59 @@ def loss_and_task_metric_fields(spec: StudySpec, board: Leaderboard) -> dict[str
     }
 
 
-def leaderboard_json(
-    board: Leaderboard, header: dict[str, Any], comparisons: ComparisonFieldsByRow | None = None
-) -> str:
-    """JSON object of `header`, the split that ranks, the warning, and the rows."""
+def leaderboard_json(board: Leaderboard, header: dict[str, Any], view: LeaderboardView | None = None) -> str:
+    """JSON object of `header`, the split that ranks, the warning, and the rows. view: adds the analysis."""
     content = {
         **header,
         "ranked_on": board.ranked_on,
         "warning": find_test_ranking_warning(board),
-        "rows": [row_to_json_fields(row, comparisons) for row in board.rows],
+        "rows": [row_to_json_fields(row, view) for row in board.rows],
     }
     return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
 
 
-def leaderboard_jsonl(
-    board: Leaderboard, header: dict[str, Any], comparisons: ComparisonFieldsByRow | None = None
-) -> str:
-    """JSON lines: one object per row, of `header`, the split that ranks, and the row."""
-    rows = ({**header, "ranked_on": board.ranked_on, **row_to_json_fields(row, comparisons)} for row in board.rows)
+def leaderboard_jsonl(board: Leaderboard, header: dict[str, Any], view: LeaderboardView | None = None) -> str:
+    """JSON lines: one object per row, of `header`, the split that ranks, and the row. view: adds the analysis."""
+    rows = ({**header, "ranked_on": board.ranked_on, **row_to_json_fields(row, view)} for row in board.rows)
     return "".join(f"{json.dumps(row, allow_nan=False, ensure_ascii=False)}\n" for row in rows)
 
 
-def row_to_json_fields(row: LeaderboardRow, comparisons: ComparisonFieldsByRow | None = None) -> dict[str, Any]:
-    """A row as JSON values by COLUMNS, and by COMPARISON_COLUMNS where `comparisons` is given.
+def row_to_json_fields(row: LeaderboardRow, view: LeaderboardView | None = None) -> dict[str, Any]:
+    """A row as JSON values by the names of its columns; with `view` also those of the analysis.
 
     A row with metrics of the task has the further keys `validation_NAME_mean`, and so on. A row that was evaluated on
-    the training split has the further keys TRAIN_FIELDS. Metrics under conditions are a mapping from the name of the
-    condition to its metrics, under the key `conditions`.
+    the training split has its metrics and the generalization gaps, with the ends `low` and `high` of their 95 %
+    confidence intervals over seeds. Metrics under conditions are a mapping from the name of the condition, then `mean`
+    and `worst` over conditions, to its metrics, under the key `conditions`.
     """
-    flat: dict[str, Any] = {
-        "rank": row.rank,
-        "arm": row.arm,
-        "parameters": row.point or None,
-        "configuration": str(row.configuration),
-        **{statistic.value: row.configuration.source_of(statistic).value for statistic in Statistic},
-        "population": row.estimate,
-        "batch_size": row.batch_size,
-        "state": row.state,
-        "seeds": row.seeds,
-        "reason": find_unranked_reason(row),
-        **flatten_metrics(row.metrics),
-        **flatten_train_metrics(row),
-        **condition_metrics_to_json_fields(row),
-    }
-    return flat if comparisons is None else {**flat, **comparisons.comparison_fields_of_row(row)}
+    viewed = ViewedRow(row, (row.batch_size,)) if view is None else view.view_row(row)
+    names = tuple(dict.fromkeys(name for metrics in row.metrics.values() for name in metrics.task_metrics))
+    conditions = () if row.conditions is None else tuple(row.conditions.by_condition)
+    flat: dict[str, Any] = {column.name: column.value_of_row(viewed) for column in _ROW_COLUMNS}
+    by_condition: dict[str, Fields] = {}
+    for column in _metric_columns(names, conditions, has_train=Split.TRAIN in row.metrics):
+        value = column.value_of_row(row)
+        if value is None and column.measure.is_of_task:
+            continue
+        fields = flat if not column.condition else by_condition.setdefault(column.condition, {})
+        fields.update(zip(column.fields_on_clean_images, _metric_parts(column, value, row.seeds), strict=True))
+    if row.conditions is not None:
+        flat[CONDITIONS] = by_condition
+    return flat if view is None else flat | {column.name: column.value_of_row(viewed) for column in _ANALYSIS_COLUMNS}
+
+
+def _metric_parts(column: MetricColumn, value: MeanStd | None, seeds: int) -> Iterable[float | None]:
+    """The values of `MetricColumn.field_parts`."""
+    parts = (None, None) if value is None else value
+    if not column.measure.has_interval_fields:
+        return parts
+    interval = confidence_interval_over_seeds(value, seeds)
+    return (*parts, *((None, None) if interval is None else (interval.low, interval.high)))
 
 
 def row_from_json_fields(flat: Mapping[str, Any]) -> LeaderboardRow:
     """Inverse of `row_to_json_fields`; the reason of a missing rank is text."""
+    gaps = {split: _read_mean(flat, f"{split}_{GAP.name}") for split in SPLITS}
     return LeaderboardRow(
         rank=flat["rank"],
         arm=flat["arm"],
@@ -215,9 +174,37 @@ def row_from_json_fields(flat: Mapping[str, Any]) -> LeaderboardRow:
         batch_size=flat["batch_size"],
         state=EvaluationState(flat["state"]),
         seeds=flat["seeds"],
-        metrics=unflatten_metrics(flat) | unflatten_train_metrics(flat),
+        metrics=_read_metrics(flat, (*SPLITS, Split.TRAIN)),
         reason=flat["reason"],
         point=flat["parameters"] or "",
-        conditions=condition_metrics_from_json_fields(flat),
-        gaps=unflatten_generalization_gaps(flat),
+        conditions=_read_conditions(flat.get(CONDITIONS, {})),
+        gaps={split: gap for split, gap in gaps.items() if gap is not None},
     )
+
+
+def _read_conditions(fields: Mapping[str, Mapping[str, Any]]) -> ConditionMetrics | None:
+    metrics = {name: _read_metrics(flat, SPLITS) for name, flat in fields.items()}
+    if not metrics:
+        return None
+    by_condition = {name: of_name for name, of_name in metrics.items() if name not in SUMMARIES}
+    return ConditionMetrics(by_condition, metrics.get(MEAN, {}), metrics.get(WORST, {}))
+
+
+def _read_metrics(flat: Mapping[str, Any], splits: Iterable[Split]) -> dict[Split, SplitMetrics]:
+    metrics = {}
+    for split in splits:
+        loss, accuracy = (_read_mean(flat, f"{split}_{measure.name}") for measure in (LOSS, ACCURACY))
+        if loss is not None:
+            metrics[split] = SplitMetrics(loss, accuracy, _read_task_metrics(flat, split))
+    return metrics
+
+
+def _read_task_metrics(flat: Mapping[str, Any], split: Split) -> dict[str, MeanStd]:
+    names = (match[1] for field in flat if (match := _TASK_MEANS[split].fullmatch(field)))
+    values = {name: _read_mean(flat, f"{split}_{name}") for name in names if name not in RESERVED_METRIC_NAMES}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _read_mean(flat: Mapping[str, Any], name: str) -> MeanStd | None:
+    mean = flat.get(f"{name}_mean")
+    return None if mean is None else MeanStd(mean, flat.get(f"{name}_deviation"))

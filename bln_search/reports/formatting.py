@@ -11,7 +11,6 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedRow, RowVerdict
 from bln_search.ranking.metrics import MeanStd
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval_from_deviation
-from bln_search.reports.leaderboard_columns import display_factor_and_decimals
 
 _MAX_DECIMALS = 8
 _ROUNDING_ERROR = 0.5 * 10**-_MAX_DECIMALS
@@ -19,6 +18,24 @@ _ROUNDING_ERROR = 0.5 * 10**-_MAX_DECIMALS
 
 _EXTRA_DECIMALS = 2
 """Decimals of a column differ at most by this number from those of values without an interval."""
+
+
+def display_factor_and_decimals(metric: str) -> tuple[float, int]:
+    """Factor and number of decimals with which a metric is written: accuracies in per cent."""
+    return (100, 2) if metric == "accuracy" else (1, 4)
+
+
+def format_mean_and_deviation(value: MeanStd, metric: str) -> str:
+    """Mean and standard deviation over seeds; the mean alone for one seed."""
+    factor, digits = display_factor_and_decimals(metric)
+    mean = format_mean(value, metric)
+    return mean if value.deviation is None else f"{mean} ± {value.deviation * factor:.{digits}f}"
+
+
+def format_mean(value: MeanStd, metric: str) -> str:
+    """Mean over seeds."""
+    factor, digits = display_factor_and_decimals(metric)
+    return f"{value.mean * factor:.{digits}f}"
 
 
 def format_interval(

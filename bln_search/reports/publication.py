@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from bln_search.core.method import Statistic
-from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.formatting import compared_rows_by_key
-from bln_search.reports.leaderboard_columns import (
-    BatchSizes,
-    MetricColumn,
-    format_mean_and_deviation,
-    list_metric_columns,
-    list_optional_headings_and_attributes,
-)
+from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.reports.leaderboard_columns import BatchSizes, Form, LeaderboardView, list_metric_columns
+from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_with_deviations
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
+from bln_search.reports.tables.columns import CellKind, Column
 
 _LATEX_NOTES = (r"needs \usepackage{booktabs}", "mean ± standard deviation over seeds")
 _VERDICT_NOTE = "Verdict: each row beside the best one (95 %, corrected for all rows)."
@@ -29,13 +23,16 @@ _LATEX_ESCAPES = str.maketrans(
         "<": r"\textless{}",
         ">": r"\textgreater{}",
         "|": r"\textbar{}",
+        "–": "--",
+        "±": r"$\pm$",
         "λ": r"$\lambda$",
         "η": r"$\eta$",
         "×": r"$\times$",
         "→": r"$\rightarrow$",
     }
 )
-_PDFLATEX_LETTERS = frozenset("²λη×→ÄÖÜäöüßàâçèéêëîïôùûñ")
+_PDFLATEX_LETTERS = frozenset("²λη×→–±ÄÖÜäöüßàâçèéêëîïôùûñ")
+_LATEX_ALIGNMENTS = {CellKind.NUMBER: "r", CellKind.SWITCH: "c"}
 
 
 def leaderboard_latex(
@@ -51,98 +48,56 @@ def leaderboard_latex(
         analysis: Of the study: gives the verdicts and the recommended row, which has an asterisk at its rank.
         sizes: Mini-batch sizes of the rows that stand for several.
     """
-    identity = list_optional_headings_and_attributes(board.rows)
-    metrics = list_metric_columns(board)
-    marks = _RowAnnotations(analysis, sizes or {})
-    verdicts = marks.verdicts_of_rows(board)
-    columns = "r" + "l" * len(identity) + "cccc" + "lr" + "r" * len(metrics) + "l" * bool(verdicts)
-    switches = " & ".join(f"$\\mathrm{{{name.split('_')[0]}}}_{name.split('_')[1]}$" for name in Statistic)
-    header = ["Rank", *(label for label, _ in identity), switches, "Population", "Batch"]
-    header += [
-        escape_latex(column.capitalized_name) + (r" (\%)" if column.metric == "accuracy" else "") for column in metrics
-    ]
-    header += ["Verdict"] * bool(verdicts)
-    lines = [f"\\begin{{tabular}}{{{columns}}}", r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
-    for position, row in enumerate(board.rows):
-        cells = [str(row.rank) + "$^{*}$" * marks.is_recommended(row) if row.rank else "--"]
-        cells += [escape_latex(value) for value in _identity_values(row, identity)]
-        cells += [row.configuration.source_of(statistic).value for statistic in Statistic]
-        cells += [row.estimate or "--", marks.batch_sizes_cell(row)]
-        cells += [_format_metric_cell(row, column, " $\\pm$ ", "--") for column in metrics]
-        cells += [verdicts[position]] if verdicts else []
-        lines.append(" & ".join(cells) + r" \\")
+    columns, footnotes = _columns_and_footnotes(board, analysis, sizes, "*", capitalized=True)
+    alignments = "".join(_LATEX_ALIGNMENTS.get(column.kind, "l") for column in columns)
+    header = [_latex_heading(column) for column in columns]
+    lines = [f"\\begin{{tabular}}{{{alignments}}}", r"\toprule", " & ".join(header) + r" \\", r"\midrule"]
+    for cells in _rows_of_cells(columns):
+        rank, *others = map(escape_latex, cells)
+        lines.append(" & ".join([rank.replace("*", "$^{*}$"), *others]) + r" \\")
     notes = [f"% {_replace_unprintable_by_spaces(comment)}"] if comment else []
-    notes += [f"% {line}" for line in (find_test_ranking_warning(board), *_LATEX_NOTES) if line]
-    notes += [f"% {line}" for line in marks.footnotes(board, "*")]
+    notes += [f"% {line}" for line in (find_test_ranking_warning(board), *_LATEX_NOTES, *footnotes) if line]
     return "\n".join([*notes, *lines, r"\bottomrule", r"\end{tabular}", ""])
 
 
 def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, sizes: BatchSizes | None = None) -> str:
     """A table in GitHub Flavored Markdown; for `analysis` and `sizes` see `leaderboard_latex`."""
-    identity = list_optional_headings_and_attributes(board.rows)
-    marks = _RowAnnotations(analysis, sizes or {})
-    verdicts = marks.verdicts_of_rows(board)
-    header = ["rank", *(label for label, _ in identity), *Statistic, "population", "batch"]
-    metrics = list_metric_columns(board)
-    header += [*(column.heading for column in metrics), *(["verdict"] * bool(verdicts))]
-    lines = [markdown_table_line(header), markdown_table_line(["---"] * len(header))]
-    for position, row in enumerate(board.rows):
-        cells = [str(row.rank) + r"\*" * marks.is_recommended(row) if row.rank else "–"]
-        cells += map(escape_markdown, _identity_values(row, identity))
-        cells += [row.configuration.source_of(statistic).value for statistic in Statistic]
-        cells += [row.estimate or "–", marks.batch_sizes_cell(row)]
-        cells += [_format_metric_cell(row, column, " ± ", "–") for column in metrics]
-        cells += [verdicts[position]] if verdicts else []
-        lines.append(markdown_table_line(cells))
+    columns, footnotes = _columns_and_footnotes(board, analysis, sizes, r"\*", capitalized=False)
+    lines = [markdown_table_line([column.name for column in columns]), markdown_table_line(["---"] * len(columns))]
+    lines += [markdown_table_line(list(map(escape_markdown, cells))) for cells in _rows_of_cells(columns)]
     warning = find_test_ranking_warning(board)
     notes = ["± is the standard deviation over seeds.", *([f"{warning}."] if warning else [])]
-    return "\n".join([*lines, "", *notes, *marks.footnotes(board, r"\*"), ""])
+    return "\n".join([*lines, "", *notes, *footnotes, ""])
 
 
-class _RowAnnotations:
-    """What a table says about each row beside its figures: mini-batch sizes, verdict, recommendation.
-
-    Args:
-        analysis: Analysis of the study; None without one.
-        sizes: Mini-batch sizes of the rows that stand for several.
-    """
-
-    def __init__(self, analysis: Analysis | None, sizes: BatchSizes) -> None:
-        self._compared = compared_rows_by_key(analysis)
-        recommendation = None if analysis is None else analysis.recommendation
-        self._recommended = None if recommendation is None else recommendation.key
-        self._sizes = sizes
-
-    def _keys_of_equal_rows(self, row: LeaderboardRow) -> list[RowKey]:
-        """Keys of the rows that a row stands for."""
-        return [row.key.with_batch_size(size) for size in self._sizes.get(row.key, (row.batch_size,))]
-
-    def batch_sizes_cell(self, row: LeaderboardRow) -> str:
-        return ", ".join(str(key.batch_size) for key in self._keys_of_equal_rows(row))
-
-    def is_recommended(self, row: LeaderboardRow) -> bool:
-        return self._recommended in self._keys_of_equal_rows(row)
-
-    def verdicts_of_rows(self, board: Leaderboard) -> list[str]:
-        """What is known about each row beside the best one; empty without a comparison."""
-        return [self._verdict_of_row(row) for row in board.rows] if self._compared else []
-
-    def _verdict_of_row(self, row: LeaderboardRow) -> str:
-        compared = (self._compared.get(key) for key in self._keys_of_equal_rows(row))
-        return next((str(row.verdict) for row in compared if row is not None), "")
-
-    def footnotes(self, board: Leaderboard, mark: str) -> list[str]:
-        marked = [f"{mark} is the recommended row."] if any(map(self.is_recommended, board.rows)) else []
-        return marked + ([_VERDICT_NOTE] if self.verdicts_of_rows(board) else [])
+def _columns_and_footnotes(
+    board: Leaderboard, analysis: Analysis | None, sizes: BatchSizes | None, mark: str, *, capitalized: bool
+) -> tuple[list[Column], list[str]]:
+    """The columns, with a mark at the rank of the recommended row, and what mark and verdicts mean."""
+    view = LeaderboardView.of_analysis(board, analysis, sizes)
+    rows = [view.view_row(row) for row in board.rows]
+    metrics = metric_columns_with_deviations(board.rows, list_metric_columns(board), capitalized=capitalized)
+    rank, *others = build_table_columns(rows, Form.PUBLICATION, metrics, capitalized=capitalized)
+    ranks = [
+        f"{cell}{mark}" if viewed.is_recommended and viewed.row.rank else str(cell)
+        for cell, viewed in zip(rank.cells, rows, strict=True)
+    ]
+    footnotes = [f"{mark} is the recommended row."] if any(viewed.is_recommended for viewed in rows) else []
+    footnotes += [_VERDICT_NOTE] if view.compared else []
+    return [replace(rank, cells=ranks), *others], footnotes
 
 
-def _identity_values(row: LeaderboardRow, identity: Sequence[tuple[str, str]]) -> list[str]:
-    return [str(getattr(row, attribute)) for _, attribute in identity]
+def _rows_of_cells(columns: Sequence[Column]) -> list[tuple[str, ...]]:
+    return list(zip(*(map(str, column.cells) for column in columns), strict=True))
 
 
-def _format_metric_cell(row: LeaderboardRow, column: MetricColumn, plus_minus: str, missing: str) -> str:
-    value = column.value_of_row(row)
-    return missing if value is None else format_mean_and_deviation(value, column.metric, plus_minus)
+def _latex_heading(column: Column) -> str:
+    r"""`E_B` as `$\mathrm{E}_B$`, and a unit in brackets."""
+    if column.kind is CellKind.SWITCH:
+        statistic, _, over = column.name.partition("_")
+        return f"$\\mathrm{{{statistic}}}_{over}$"
+    name, percent, _ = column.name.partition(" %")
+    return escape_latex(name) + (r" (\%)" if percent else "")
 
 
 def escape_latex(text: str) -> str:

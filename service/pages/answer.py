@@ -8,7 +8,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison, Verdict
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.recommendation import Recommendation
-from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.recommendation import loss_excess_text_unless_best, recommendation_reason
 from bln_search.reports.sentences.significance import row_verdicts_text, verdict_text
@@ -76,11 +76,11 @@ def _make_recommendation_summary(
     recommendation: Recommendation,
     comparison: Comparison,
 ) -> RecommendationSummary:
-    groups = compared_rows_by_key(analysis)
+    view = LeaderboardView.of_analysis(board.leaderboard, analysis)
     best = board.leaderboard.best_row
     return RecommendationSummary(
-        recommended=make_row_with_confidence_intervals(row, board, groups),
-        lowest=None if best is None or best.key == row.key else make_row_with_confidence_intervals(best, board, groups),
+        recommended=make_row_with_confidence_intervals(row, view),
+        lowest=None if best is None or best.key == row.key else make_row_with_confidence_intervals(best, view),
         deterministic=recommendation.deterministic,
         batch_sizes=recommendation.batch_sizes,
         verdict=recommendation.verdict,

@@ -13,7 +13,7 @@ from bln_search.core.method import Method
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import group_losses_by_setting_and_configuration
 from bln_search.reports.charts.chart import unique_setting_labels
-from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.leaderboard_columns import LeaderboardView
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
@@ -64,10 +64,8 @@ def configuration_page(
             404, "not-found", f"study {study.id} has no row with the configuration {code} and these values"
         )
     first = matching[0]
-    groups = compared_rows_by_key(context.analyses.find_or_load_current_analysis(study.id))
-    others = [make_row_with_confidence_intervals(row, board, groups) for row in rows if row is not first][
-        :_MAX_OTHER_ROWS
-    ]
+    view = LeaderboardView.of_analysis(board.leaderboard, context.analyses.find_or_load_current_analysis(study.id))
+    others = [make_row_with_confidence_intervals(row, view) for row in rows if row is not first][:_MAX_OTHER_ROWS]
     method = next(spec.method for spec in board.spec.arms if spec.label == first.arm)
     return render_page_response(
         request,
@@ -76,7 +74,7 @@ def configuration_page(
         study={"id": study.id, "name": study.name},
         view=serialize_configuration(selected, method, per_slot=board.spec.has_populations_per_slot),
         method=method,
-        display_row=make_row_with_confidence_intervals(first, board, groups),
+        display_row=make_row_with_confidence_intervals(first, view),
         parameters=first.parameters,
         others=others,
         decimals=decimals_by_metric(others, board.leaderboard),

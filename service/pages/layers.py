@@ -10,7 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
-from bln_search.reports.page.per_layer import (
+from bln_search.reports.per_layer_tables import (
     best_configurations_table,
     layer_switch_effects_table,
     selected_configurations_by_network_table,

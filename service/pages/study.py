@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
-from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.reports.sentences.seed_looks import seed_looks_sentence
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
@@ -126,9 +126,11 @@ def leading_rows_variables(
         analysis: The analysis of the study, if there is one.
         later: A script requests the rows of a newer leaderboard.
     """
-    groups = compared_rows_by_key(analysis) if board else {}
     all_rows = board.leaderboard.rows if board else ()
-    rows = [make_row_with_confidence_intervals(row, board, groups) for row in all_rows[:_LEADING_ROWS]] if board else []
+    rows = []
+    if board:
+        view = LeaderboardView.of_analysis(board.leaderboard, analysis)
+        rows = [make_row_with_confidence_intervals(row, view) for row in all_rows[:_LEADING_ROWS]]
     return {
         "rows": rows,
         "decimals": decimals_by_metric(rows, board.leaderboard) if board else {},

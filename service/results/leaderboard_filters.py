@@ -97,7 +97,7 @@ def _check_metric_exists(board: CachedLeaderboard, sort: str) -> None:
     of_task = dict.fromkeys(
         (*(metric.name for metric in board.spec.metric_descriptions), *board.leaderboard.task_metric_names)
     )
-    choice = (*METRICS, *(() if is_train or condition else (GAP,)), *of_task)
+    choice = (*METRICS, *(() if is_train or condition else (GAP.name,)), *of_task)
     if metric not in choice or (is_train and condition):
         message = f"rows cannot be ordered by {sort!r}: choose rank, or a split with one of {', '.join(choice)}"
         raise ProblemException(422, "invalid", message, [Problem(("sort",), message)])

@@ -9,7 +9,8 @@ from typing import Any
 from bln_search.core.version import VERSION
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.export import ComparisonFieldsByRow, leaderboard_csv
+from bln_search.reports.export import leaderboard_csv
+from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from service.results.equal_rows import DistinctRows
 
@@ -50,7 +51,7 @@ def encode_leaderboard_as_text(
     sizes = rows.batch_sizes if collapse else None
     match output:
         case "csv":
-            text = leaderboard_csv(shown, ComparisonFieldsByRow(analysis), sizes)
+            text = leaderboard_csv(shown, LeaderboardView.of_analysis(shown, analysis, sizes))
         case "latex":
             text = leaderboard_latex(shown, analysis=analysis, sizes=sizes)
         case _:

@@ -14,13 +14,8 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.reports import leaderboard_csv, leaderboard_json
-from bln_search.reports.export import (
-    COLUMNS,
-    COMPARISON_COLUMNS,
-    ComparisonFieldsByRow,
-    evaluation_setting_id_of_row,
-    leaderboard_jsonl,
-)
+from bln_search.reports.export import export_field_types, leaderboard_jsonl
+from bln_search.reports.leaderboard_columns import LeaderboardView, evaluation_setting_id_of_row
 from tests.ranking.comparisons import compared
 from tests.reports.leaderboards import make_board
 
@@ -29,12 +24,18 @@ def test_csv_and_json_have_the_same_rows():
     lines = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board()))))
     document = json.loads(leaderboard_json(make_board(), {"study": "s"}))
     assert [line["configuration"] for line in lines] == ["FFFF", "TTFF", "FTFF"]
-    assert tuple(lines[0]) == (*COLUMNS, "ranked_on")
+    assert list(lines[0]) == [*export_field_types(make_board(), with_analysis=False), "ranked_on"]
     for line, row in zip(lines, document["rows"], strict=True):
         assert line.pop("ranked_on") == document["ranked_on"] == "validation"
         assert {key: "" if value is None else str(value) for key, value in row.items()} == line
     assert document["rows"][2]["validation_loss_mean"] is None
     assert document["study"] == "s"
+
+
+ANALYSIS_COLUMNS = (
+    *("setting", "recommended", "verdict", "loss_above_best", "loss_above_best_low", "loss_above_best_high"),
+    *("p_value", "p_best"),
+)
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def analysis():
 
 
 def test_rows_carry_what_the_table_shows(analysis):
-    rows = json.loads(leaderboard_json(make_board(), {}, ComparisonFieldsByRow(analysis)))["rows"]
+    rows = json.loads(leaderboard_json(make_board(), {}, LeaderboardView.of_analysis(make_board(), analysis)))["rows"]
     best, recommended, not_compared = rows
     row = analysis.comparison.rows[1]
     assert [entry["recommended"] for entry in rows] == [False, True, False]
@@ -55,24 +56,24 @@ def test_rows_carry_what_the_table_shows(analysis):
     assert (recommended["loss_above_best_low"], recommended["loss_above_best_high"]) == interval
     assert recommended["loss_above_best"] == row.above_best.mean
     assert (recommended["p_value"], recommended["p_best"]) == (row.above_best.adjusted, row.first_share)
-    assert [name for name in COMPARISON_COLUMNS if not_compared[name] is not None] == ["setting", "recommended"]
+    assert [name for name in ANALYSIS_COLUMNS if not_compared[name] is not None] == ["setting", "recommended"]
 
 
 def test_csv_json_and_json_lines_hold_the_same_comparison(analysis):
-    comparisons = ComparisonFieldsByRow(analysis)
+    comparisons = LeaderboardView.of_analysis(make_board(), analysis)
     rows = json.loads(leaderboard_json(make_board(), {}, comparisons))["rows"]
     lines = [json.loads(line) for line in leaderboard_jsonl(make_board(), {"study": "s"}, comparisons).splitlines()]
     assert lines == [{"study": "s", "ranked_on": "validation", **row} for row in rows]
     table = list(csv.DictReader(io.StringIO(leaderboard_csv(make_board(), comparisons))))
-    assert tuple(table[0]) == (*COLUMNS, *COMPARISON_COLUMNS, "ranked_on")
+    assert list(table[0]) == [*export_field_types(make_board(), with_analysis=True), "ranked_on"]
     for line, row in zip(table, rows, strict=True):
         assert line.pop("ranked_on") == "validation"
         assert {name: "" if value is None else str(value) for name, value in row.items()} == line
 
 
 def test_without_an_analysis_there_are_no_values():
-    rows = json.loads(leaderboard_json(make_board(), {}, ComparisonFieldsByRow(None)))["rows"]
-    assert all(row[name] is None for row in rows for name in COMPARISON_COLUMNS if name != "setting")
+    rows = json.loads(leaderboard_json(make_board(), {}, LeaderboardView.of_analysis(make_board(), None)))["rows"]
+    assert all(row[name] is None for row in rows for name in ANALYSIS_COLUMNS if name != "setting")
 
 
 def test_configurations_under_one_condition_share_its_identity():

@@ -14,12 +14,12 @@ from bln_search.core.loss_description import LossDescription
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import LayerChoiceOptions, PerLayerResult
 from bln_search.reports.charts.per_layer import MARK, layer_switch_effects_heat_map
-from bln_search.reports.page import blocks
 from bln_search.reports.page.html import render_study_report_html
-from bln_search.reports.page.per_layer import (
+from bln_search.reports.page.per_layer import per_layer_section
+from bln_search.reports.per_layer_tables import (
     best_configurations_table,
+    best_per_layer_configurations_table,
     layer_switch_effects_table,
-    per_layer_section,
     selected_configurations_by_network_table,
     uniform_configurations_table,
 )
@@ -29,7 +29,7 @@ from bln_search.reports.sentences.per_layer import (
     format_count_from_digits,
     per_layer_sentences,
 )
-from bln_search.reports.terminal.per_layer import best_per_layer_configurations_table
+from bln_search.reports.tables.columns import CellKind
 from tests.ranking.layers import EQUAL, REASON, WORSE, network, per_layer_result
 from tests.reports.pages import ParsedPage, make_report_context
 
@@ -105,12 +105,12 @@ def test_choices_with_the_same_exclusions_are_grouped():
 @pytest.mark.parametrize("layers", [1, 4, 56])
 def test_table_has_one_column_per_layer_and_a_uniform_row(layers):
     table = best_configurations_table(per_layer_result(layers, rows=12), 10)
-    assert [column.label for column in table.columns[3:]] == [f"norm{position}" for position in range(layers)]
-    assert {column.kind for column in table.columns[3:]} == {blocks.ColumnKind.CONFIGURATION}
-    assert [row.cells[0] for row in table.rows] == [*(str(position) for position in range(1, 11)), "best uniform"]
-    assert {len(row.cells) for row in table.rows} == {len(table.columns)}
-    assert table.rows[-1].cells[3:] == ["TTTT"] * layers
-    assert table.rows[0].cells[1:3] == ["0.400 ± 0.010", "90.0 ± 1.0"]
+    assert [column.name for column in table.columns[3:]] == [f"norm{position}" for position in range(layers)]
+    assert {column.kind for column in table.columns[3:]} == {CellKind.CODE}
+    assert [row[0] for row in table.rows] == [*(str(position) for position in range(1, 11)), "best uniform"]
+    assert {len(row) for row in table.rows} == {len(table.columns)}
+    assert table.rows[-1][3:] == ["TTTT"] * layers
+    assert table.rows[0][1:3] == ["0.400 ± 0.010", "90.0 ± 1.0"]
     assert len(uniform_configurations_table(per_layer_result(layers)).rows) == 16
 
 
@@ -118,28 +118,28 @@ def test_uniform_configuration_omits_statistics_a_layer_lacks():
     result = per_layer_result(2)
     row = result.rows[0].model_copy(update={"configuration": "TT--.FFFF"})
     mixed = result.model_copy(update={"rows": (row,)})
-    assert best_configurations_table(mixed, 10).rows[-1].cells[3:] == ["TT--", "TTTT"]
+    assert best_configurations_table(mixed, 10).rows[-1][3:] == ["TT--", "TTTT"]
 
 
 def test_each_network_has_its_figures():
     (row,) = selected_configurations_by_network_table(per_layer_result(2, networks=1)).rows
-    assert row.cells == [
+    assert row == [
         *("0", "0.4780", "0.4880", "0.0100", "0.5000", "-0.0120"),
         *("0.4900", "0.5000", "65,536", "TTFF", "TTFF.TTFF"),
     ]
     untested = per_layer_result().model_copy(update={"networks": (network(0, test_loss=None),)})
-    assert selected_configurations_by_network_table(untested).rows[0].cells[6] == "–"
+    assert selected_configurations_by_network_table(untested).rows[0][6] == "–"
 
 
 def test_effects_are_marked_where_their_interval_excludes_zero():
     table = layer_switch_effects_table(per_layer_result())
-    assert [column.label for column in table.columns] == ["Choice", "E_B", "Std_B", "E_F", "Std_F"]
-    assert table.rows[0].cells == [
+    assert [column.name for column in table.columns] == ["Choice", "E_B", "Std_B", "E_F", "Std_F"]
+    assert table.rows[0] == [
         *("norm0", f"-0.030 ± 0.015 {MARK}", f"-0.020 ± 0.015 {MARK}"),
         *("-0.010 ± 0.015", "0.000 ± 0.015"),
     ]
-    assert "averaged over all configurations" in table.caption
-    assert "around the best configuration" in layer_switch_effects_table(per_layer_result(marginal=False)).caption
+    assert "averaged over all configurations" in table.title
+    assert "around the best configuration" in layer_switch_effects_table(per_layer_result(marginal=False)).title
 
 
 @pytest.mark.parametrize("layers", [1, 4, 56])
@@ -172,13 +172,13 @@ def test_a_result_names_its_loss_and_has_no_column_of_an_accuracy_that_is_missin
     rows = {name: tuple(row.model_copy(update=absent) for row in getattr(result, name)) for name in ("rows", "uniform")}
     result = result.model_copy(update=rows)
     best, uniform = best_configurations_table(result, 10), uniform_configurations_table(result)
-    assert [column.label for column in best.columns] == ["Place", "Validation loss", "norm0", "norm1"]
-    assert [column.label for column in uniform.columns] == ["Configuration", "Validation loss"]
-    assert {len(row.cells) for row in (*best.rows, *uniform.rows)} == {4, 2}
+    assert [column.name for column in best.columns] == ["Place", "Validation loss", "norm0", "norm1"]
+    assert [column.name for column in uniform.columns] == ["Configuration", "Validation loss"]
+    assert {len(row) for row in (*best.rows, *uniform.rows)} == {4, 2}
     printed = best_per_layer_configurations_table(result, describe_loss=True)
     assert [column.name for column in printed.columns] == ["rank", "configuration", "validation loss"]
     assert printed.columns[-1].legend.startswith(f"loss: {loss.text}")
-    assert layer_switch_effects_table(result).caption.startswith(definition)
+    assert layer_switch_effects_table(result).title.startswith(definition)
     chart = layer_switch_effects_heat_map(result)
     assert chart.caption.startswith(definition)
     assert chart.figure["data"][0]["colorbar"]["title"]["text"] == axis
@@ -196,7 +196,7 @@ def test_missing_statistic_is_empty_and_one_network_has_no_mark():
     assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]
     assert chart.figure["data"][0]["zmax"] == 1.0
     assert chart.caption.endswith("no confidence intervals.")
-    assert layer_switch_effects_table(result.model_copy(update={"effects": effects})).rows[1].cells[3:] == ["–", "–"]
+    assert layer_switch_effects_table(result.model_copy(update={"effects": effects})).rows[1][3:] == ["–", "–"]
     assert layer_switch_effects_heat_map(per_layer_result(networks=0)) is None
 
 

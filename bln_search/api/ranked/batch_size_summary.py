@@ -10,8 +10,8 @@ from bln_search.api.ranked.condition_recommendation import RecommendationOverCon
 from bln_search.api.ranked.result_table import Record, ResultTable, make_plotly_figure
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.reports.charts.ranked_rows import criterion_values_by_batch_size_chart
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 
 _COLUMNS = (
     ("batch_size", "batch", CellKind.NUMBER, ""),

@@ -27,7 +27,7 @@ from bln_search.core.errors import ModelError
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.reports.charts.ranked_rows import row_losses_by_condition_heat_map
-from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.sections.condition import CLEAN
 

@@ -15,9 +15,9 @@ from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.norms.statistics import LayerPopulation, select_layer_population
 from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.reports.per_layer_tables import best_per_layer_configurations_table
 from bln_search.reports.sentences.per_layer import per_layer_sentences
-from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.per_layer import best_per_layer_configurations_table
+from bln_search.reports.tables.fitted_table import FittedTable
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,8 +14,8 @@ from bln_search.core.enums import Split
 from bln_search.ranking.comparison import Comparison
 from bln_search.reports.export import row_to_json_fields
 from bln_search.reports.leaderboard_columns import SPLIT_METRICS
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 
 _OF_A_STUDY = ("arm", "parameters", "seeds")
 """Columns that are the same in all rows of one network."""

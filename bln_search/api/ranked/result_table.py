@@ -21,8 +21,8 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.records import RowKey
 from bln_search.reports.charts.chart import Chart
-from bln_search.reports.terminal.columns import CellKind, join_column_legends
-from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.tables.columns import CellKind, join_column_legends
+from bln_search.reports.tables.fitted_table import FittedTable
 
 Record = dict[str, str | int | float | bool | None]
 

@@ -31,9 +31,9 @@ from bln_search.ranking.selection.condition_criteria import (
 from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.leaderboard_columns import METRICS, SPLITS, find_metric_value
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.row_columns import row_identity_columns, verdict_column
+from bln_search.reports.leaderboard_table import row_identity_columns, verdict_column
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 
 MAX_COMPARED_ROWS_OVER_CONDITIONS = 200
 """Number of rows, from the best one down, that are compared over conditions."""

@@ -4,59 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any, ClassVar
 
-from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.method import Statistic, StatisticSource
 from bln_search.reports.charts import Chart
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 
 MAX_TABLE_ROWS = 1_000
 """Limit on the rows of a table, so that browsers can open the page of a study of ten thousand trials."""
-
-
-class ColumnKind(StrEnum):
-    """Kind of a column, which decides its style; the value is a class of the style sheet."""
-
-    TEXT = "text"
-    NUMBER = "number"
-    SWITCH = "switch"
-    CONFIGURATION = "code"
-
-
-@dataclass(frozen=True)
-class Column:
-    """Heading and kind of a column."""
-
-    label: str
-    kind: ColumnKind = ColumnKind.TEXT
-
-
-SWITCHES = tuple(Column(statistic.value, ColumnKind.SWITCH) for statistic in Statistic)
-"""A column for each of the four statistics."""
-
-SOURCE_STYLES = {
-    source.value: "" if source is StatisticSource.ABSENT else source.css_name for source in StatisticSource
-}
-"""Class of the style sheet by letter."""
-
-
-def source_letter_cells(configuration: InferenceConfiguration) -> list[str]:
-    """Cells of the columns SWITCHES."""
-    return [source.value for source in configuration.source_by_statistic.values()]
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of a table.
-
-    Attributes:
-        cells: One cell for every column.
-        style: `first` for a row of the top group, `unranked` for a row without a rank.
-    """
-
-    cells: Sequence[str]
-    style: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,34 +38,26 @@ class DefinitionList:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns; the first cell of a row is its heading. Only the first MAX_TABLE_ROWS rows are shown.
+    """A table whose title is its caption; only the first MAX_TABLE_ROWS rows are shown.
 
     Attributes:
-        caption: Caption.
-        columns: Columns.
-        rows: Rows.
+        content: Columns, rows and caption; a bold row is one of the top group, a dim one has no rank.
         more: Sentence on where to get the other rows.
         folded: Whether the table is shown only when a reader opens it.
     """
 
     template: ClassVar[str] = "table"
-    caption: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    content: FittedTable
     more: str = ""
     folded: bool = False
 
     @property
-    def shown_rows(self) -> Sequence[Row]:
-        """The rows that are shown."""
-        return self.rows[:MAX_TABLE_ROWS]
-
-    @property
     def truncation_note(self) -> str:
         """Sentence about the rows that are not shown; empty where all are."""
-        if len(self.rows) <= MAX_TABLE_ROWS:
+        count = len(self.content.rows)
+        if count <= MAX_TABLE_ROWS:
             return ""
-        return f"The first {MAX_TABLE_ROWS:,} of {len(self.rows):,} rows are shown. {self.more}".strip()
+        return f"The first {MAX_TABLE_ROWS:,} of {count:,} rows are shown. {self.more}".strip()
 
 
 @dataclass(frozen=True)
@@ -149,9 +96,11 @@ class ChartFigure:
     def data_table(self) -> Table:
         """Data of the chart."""
         names = list(dict.fromkeys(name for row in self.chart.rows for name in row))
-        columns = [Column(name, _choose_column_kind(self.chart.rows, name)) for name in names]
-        rows = [Row([_format_cell(row.get(name)) for name in names]) for row in self.chart.rows]
-        return Table(f"Data of: {self.title}", columns, rows, folded=True)
+        columns = [
+            Column(name, [_format_cell(row.get(name)) for row in self.chart.rows], _column_kind(self.chart.rows, name))
+            for name in names
+        ]
+        return Table(FittedTable(columns, f"Data of: {self.title}"), folded=True)
 
 
 def figures_of_existing_charts(*charts: Chart | None, label: str = "") -> list[ChartFigure]:
@@ -171,10 +120,10 @@ class Section:
     blocks: Sequence[Block]
 
 
-def _choose_column_kind(rows: Sequence[Mapping[str, Any]], name: str) -> ColumnKind:
+def _column_kind(rows: Sequence[Mapping[str, Any]], name: str) -> CellKind:
     values = [row[name] for row in rows if row.get(name) is not None]
     is_number = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return ColumnKind.NUMBER if values and is_number else ColumnKind.TEXT
+    return CellKind.NUMBER if values and is_number else CellKind.TEXT
 
 
 def _format_cell(value: Any) -> str:

@@ -15,12 +15,20 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from bln_search.core.errors import MissingPackageError
+from bln_search.core.method import StatisticSource
 from bln_search.core.version import VERSION
-from bln_search.reports.page.blocks import SOURCE_STYLES, ChartFigure, Section
+from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Section
 from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.page.sections import SECTIONS
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
+_SOURCE_STYLES = {
+    source.value: "" if source is StatisticSource.ABSENT else source.css_name for source in StatisticSource
+}
+"""Class of the style sheet by letter."""
+
+_ROW_CLASSES = {"bold": "first", "dim": "unranked"}
+"""Class of the style sheet by style of a row."""
 
 
 def render_study_report_html(
@@ -84,7 +92,7 @@ def _make_template_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters["figure"] = figure_to_script_json
-    environment.globals["styles_of"] = SOURCE_STYLES
+    environment.globals |= {"styles_of": _SOURCE_STYLES, "row_classes": _ROW_CLASSES, "max_rows": MAX_TABLE_ROWS}
     return environment
 
 

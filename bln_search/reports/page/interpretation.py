@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bln_search.core.enums import ProbeKind
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.grouping import RowKeyWithoutConfiguration
 from bln_search.ranking.probe_results import compute_batch_dependence_by_row
-from bln_search.reports.charts.comparison import (
-    compared_row_labels,
-    differences_to_best_chart,
-)
+from bln_search.reports.charts.comparison import differences_to_best_chart
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.variance import variance_shares_chart
-from bln_search.reports.formatting import format_difference_and_p_value
-from bln_search.reports.page.blocks import (
-    Block,
-    Column,
-    ColumnKind,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    figures_of_existing_charts,
-)
+from bln_search.reports.leaderboard_columns import capitalize
+from bln_search.reports.page.blocks import Block, Paragraph, Section, Table, figures_of_existing_charts
 from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.reports.terminal.comparison import row_comparison_table
 
 _MAX_PROBE_SETTINGS = 4
 """Number of evaluation settings whose probes are drawn."""
@@ -37,7 +28,7 @@ def analysis_section(context: StudyReportContext) -> Section | None:
         return None
     blocks: list[Block] = [Paragraph(text) for text in analysis_sentences(analysis)]
     if analysis.comparison is not None:
-        blocks.append(_comparison_table(analysis.comparison))
+        blocks.append(_comparison_table(analysis.comparison, context.study.spec.loss_description.text))
         blocks += figures_of_existing_charts(differences_to_best_chart(analysis.comparison))
     for arm, point in dict.fromkeys((shares.arm, shares.point) for shares in analysis.shares):
         blocks += figures_of_existing_charts(variance_shares_chart(analysis.shares, arm, point), label=arm)
@@ -45,25 +36,11 @@ def analysis_section(context: StudyReportContext) -> Section | None:
     return Section("interpretation", "Interpretation", blocks) if blocks else None
 
 
-def _comparison_table(comparison: Comparison) -> Table:
-    loss = f"{comparison.split.value.capitalize()} loss"
-    columns = [Column("Row"), Column("Verdict"), Column(loss, ColumnKind.NUMBER)]
-    columns += [Column("Less the best (95 %)", ColumnKind.NUMBER), Column("p (corrected)", ColumnKind.NUMBER)]
-    has_accuracy = all(row.accuracy is not None for row in comparison.rows)
-    columns += [Column("Accuracy %", ColumnKind.NUMBER)] if has_accuracy else []
-    columns += [Column("P(best)", ColumnKind.NUMBER)]
-    rows = []
-    for row, label in zip(comparison.rows, compared_row_labels(comparison.rows), strict=True):
-        cells = [
-            label,
-            str(row.verdict),
-            f"{row.loss:.4f}",
-            *format_difference_and_p_value(row),
-        ]
-        cells += [] if row.accuracy is None else [f"{100 * row.accuracy:.2f}"]
-        cells += [f"{row.first_share:.0%}"]
-        rows.append(Row(cells, "" if row.is_worse else "first"))
-    return Table("Compared rows: each beside the best one (95 %, corrected for all rows)", columns, rows)
+def _comparison_table(comparison: Comparison, score: str) -> Table:
+    title = "Compared rows: each beside the best one (95 %, corrected for all rows)"
+    table = row_comparison_table(comparison, title, score=score)
+    columns = [replace(column, heading=capitalize(column.full_heading)) for column in table.columns_with_values]
+    return Table(replace(table, columns=columns))
 
 
 def probes_section(context: StudyReportContext) -> Section | None:

@@ -3,39 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from bln_search.reports.manifest import manifest_to_json
-from bln_search.reports.page.blocks import (
-    MAX_TABLE_ROWS,
-    Block,
-    Code,
-    Column,
-    ColumnKind,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-)
+from bln_search.reports.page.blocks import MAX_TABLE_ROWS, Block, Code, Paragraph, Section, Table
 from bln_search.reports.page.context import StudyReportContext
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.specs.records import TrialRecord
-
-_TRIAL_COLUMNS = (
-    Column("Trial", ColumnKind.NUMBER),
-    Column("Arm"),
-    Column("Parameters"),
-    Column("Seed", ColumnKind.NUMBER),
-    Column("State"),
-    Column("Kept epoch", ColumnKind.NUMBER),
-    Column("Validation loss", ColumnKind.NUMBER),
-    Column("Checkpoint"),
-)
-_FAILURE_COLUMNS = (
-    Column("Trial", ColumnKind.NUMBER),
-    Column("Arm"),
-    Column("Parameters"),
-    Column("Seed"),
-    Column("Reason"),
-)
 
 
 def trials_section(context: StudyReportContext) -> Section:
@@ -43,13 +18,34 @@ def trials_section(context: StudyReportContext) -> Section:
     counts = Counter(trial.state.value for trial in context.trials)
     states = ", ".join(f"{count:,} {state}" for state, count in sorted(counts.items())) or "none yet"
     blocks: list[Block] = [Paragraph(f"{len(context.trials):,} trials: {states}.")]
-    with_reason = [trial for trial in context.trials if trial.reason]
-    failures = [Row([*_trial_identity_cells(trial), f"{trial.state.value}: {trial.reason}"]) for trial in with_reason]
+    failed = [trial for trial in context.trials if trial.reason]
     more = f"All of them: bln-search show {context.study.name} --format csv"
-    if failures:
-        blocks.append(Table("Trials that did not finish", _FAILURE_COLUMNS, failures, more=more))
-    rows = [_trial_table_row(trial) for trial in context.trials]
-    return Section("trials", "Trials", [*blocks, Table("Every trial", _TRIAL_COLUMNS, rows, more=more, folded=True)])
+    if failed:
+        reasons = Column("Reason", [f"{trial.state.value}: {trial.reason}" for trial in failed])
+        blocks.append(Table(FittedTable([*_trial_columns(failed), reasons], "Trials that did not finish"), more))
+    columns = [*_trial_columns(context.trials), *_result_columns(context.trials)]
+    return Section("trials", "Trials", [*blocks, Table(FittedTable(columns, "Every trial"), more, folded=True)])
+
+
+def _trial_columns(trials: Sequence[TrialRecord]) -> list[Column]:
+    return [
+        Column("Trial", [str(trial.id) for trial in trials], CellKind.NUMBER),
+        Column("Arm", [trial.arm for trial in trials]),
+        Column("Parameters", [trial.point_label or "–" for trial in trials]),
+        Column("Seed", [str(trial.seed) for trial in trials], CellKind.NUMBER),
+    ]
+
+
+def _result_columns(trials: Sequence[TrialRecord]) -> list[Column]:
+    checkpoints = [trial.checkpoint for trial in trials]
+    losses = ["–" if checkpoint is None else f"{checkpoint.validation_loss:.4f}" for checkpoint in checkpoints]
+    epochs = ["–" if checkpoint is None else str(checkpoint.epoch) for checkpoint in checkpoints]
+    return [
+        Column("State", [trial.state.value for trial in trials]),
+        Column("Kept epoch", epochs, CellKind.NUMBER),
+        Column("Validation loss", losses, CellKind.NUMBER),
+        Column("Checkpoint", ["–" if checkpoint is None else checkpoint.file for checkpoint in checkpoints]),
+    ]
 
 
 def manifest_section(context: StudyReportContext) -> Section:
@@ -84,15 +80,3 @@ def reproduction_section(context: StudyReportContext) -> Section:
     )
     text = f"Save the study file above as {name}.yaml; DIR is the folder of data sets."
     return Section("reproduce", "How to reproduce", [Paragraph(text), Code(commands)])
-
-
-def _trial_identity_cells(trial: TrialRecord) -> list[str]:
-    return [str(trial.id), trial.arm, trial.point_label or "–", str(trial.seed)]
-
-
-def _trial_table_row(trial: TrialRecord) -> Row:
-    checkpoint = trial.checkpoint
-    cells = ["–", "–", "–"]
-    if checkpoint is not None:
-        cells = [str(checkpoint.epoch), f"{checkpoint.validation_loss:.4f}", checkpoint.file]
-    return Row([*_trial_identity_cells(trial), trial.state.value, *cells])

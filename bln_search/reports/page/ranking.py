@@ -2,30 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.formatting import common_decimals, confidence_interval_over_seeds, format_metric_interval
-from bln_search.reports.leaderboard_columns import (
-    MetricColumn,
-    list_metric_columns,
-    list_optional_headings_and_attributes,
-    list_task_metric_legends,
-)
-from bln_search.reports.page.blocks import (
-    SWITCHES,
-    Block,
-    Column,
-    ColumnKind,
-    Paragraph,
-    Row,
-    Section,
-    Table,
-    source_letter_cells,
-)
+from bln_search.reports.leaderboard_columns import Form, LeaderboardView, list_metric_columns, list_task_metric_legends
+from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_with_intervals
+from bln_search.reports.page.blocks import Block, Paragraph, Section, Table
 from bln_search.reports.page.context import StudyReportContext
-from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason, format_sentence
+from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, format_sentence
+from bln_search.reports.tables.fitted_table import FittedTable
 
 _LEGEND = (
     "T: from the population, F: from the mini-batch, M: from the memory, -: a statistic that the method does not have. "
@@ -62,48 +44,9 @@ def _ranking_significance_text(context: StudyReportContext) -> str:
 
 def _leaderboard_table(context: StudyReportContext) -> Table:
     board, not_worse = context.leaderboard, context.keys_of_rows_not_worse
-    identity = list_optional_headings_and_attributes(board.rows)
-    columns = [
-        Column("Rank", ColumnKind.NUMBER),
-        *SWITCHES,
-        *(Column(label) for label, _ in identity),
-        Column("Population"),
-    ]
-    columns += [Column("Batch", ColumnKind.NUMBER)]
-    metrics = list_metric_columns(board, condition_splits=(board.ranked_on,))
-    columns += [Column(f"{column.capitalized_name}{column.unit_suffix}", ColumnKind.NUMBER) for column in metrics]
-    columns += [Column("Seeds", ColumnKind.NUMBER), Column("State")]
-    attributes = [attribute for _, attribute in identity]
-    decimals = [
-        common_decimals((_metric_interval(row, column) for row in board.rows), column.metric) for column in metrics
-    ]
-    rows = [
-        _leaderboard_table_row(
-            row,
-            attributes,
-            [
-                format_metric_interval(_metric_interval(row, column), column.metric, places)
-                for column, places in zip(metrics, decimals, strict=True)
-            ],
-            is_first=row.key in not_worse,
-        )
-        for row in board.rows
-    ]
+    view = LeaderboardView(board)
+    metrics = metric_columns_with_intervals(board.rows, list_metric_columns(board, condition_splits=(board.ranked_on,)))
+    columns = build_table_columns([view.view_row(row) for row in board.rows], Form.REPORT, metrics, capitalized=True)
+    styles = ["dim" if row.rank is None else "bold" if row.key in not_worse else None for row in board.rows]
     more = f"All of them: bln-search leaderboard {context.study.name} --format csv"
-    return Table("Configurations, best first", columns, rows, more=more)
-
-
-def _leaderboard_table_row(
-    row: LeaderboardRow, attributes: list[str], metrics: Sequence[str], *, is_first: bool
-) -> Row:
-    rank = "–" if row.rank is None else str(row.rank)
-    reason = find_unranked_reason(row)
-    cells = [rank, *source_letter_cells(row.configuration), *(str(getattr(row, attribute)) for attribute in attributes)]
-    cells += [row.estimate or "–", str(row.batch_size)]
-    cells += [*metrics, str(row.seeds), f"{row.state.value}: {reason}" if reason else row.state.value]
-    style = "unranked" if row.rank is None else "first" if is_first else ""
-    return Row(cells, style)
-
-
-def _metric_interval(row: LeaderboardRow, column: MetricColumn) -> ConfidenceInterval | None:
-    return confidence_interval_over_seeds(column.value_of_row(row), row.seeds)
+    return Table(FittedTable(columns, "Configurations, best first", row_styles=styles), more)

@@ -8,13 +8,13 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.reports.formatting import format_difference_and_p_value
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.row_columns import (
+from bln_search.reports.leaderboard_table import (
     recommended_mark_column,
     row_identity_columns,
     verdict_column,
 )
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 
 _DROP_P_BEST, _DROP_ACCURACY, _DROP_POPULATION, _DROP_P, _DROP_VERDICT, _DROP_LOSS = range(1, 7)
 

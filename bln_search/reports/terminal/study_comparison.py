@@ -9,8 +9,8 @@ from bln_search.ranking.selection.cross_study import SharedRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import format_interval, format_signed_interval
 from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import DIGITS, format_encoded_point
 

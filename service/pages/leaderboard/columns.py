@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from bln_search.ranking.comparison import Comparison
+from markupsafe import Markup
+
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.leaderboard_columns import GAP, METRICS, MetricColumn
-from service.pages.leaderboard.rows import list_shown_metrics, metric_sort_parameter
+from bln_search.reports.formatting import format_metric_interval
+from bln_search.reports.leaderboard_columns import (
+    ACCURACY,
+    LOSS,
+    ROW_COLUMNS,
+    Form,
+    MetricColumn,
+    RowColumn,
+    capitalize,
+)
+from bln_search.reports.sentences.leaderboard import find_unranked_reason
+from bln_search.reports.tables.columns import CellKind
+from service.pages.leaderboard.rows import LeaderboardTableRow, list_shown_metrics
 
-PARAMETER = "parameter:"
+_PARAMETER = "parameter:"
 """Prefix of the key of a column with a parameter of the search space."""
 
 _PER_CENT = "\N{NO-BREAK SPACE}%"
-_GAP_EXPLANATION = "loss of this split minus the train loss"
 _MAX_CONDITIONS_AT_FIRST = 3
 """With more conditions, only their mean and worst value are shown at first."""
+
+Decimals = Mapping[str, int]
 
 
 @dataclass(frozen=True)
@@ -28,131 +41,123 @@ class LeaderboardColumn:
     Attributes:
         key: Its name in the link.
         heading: Its heading.
+        cell: Cell of a row, with the decimals of the metrics.
         explanation: What it contains, where the heading does not say it.
         is_number: Whether its values are numbers.
         sort: Value of `sort` that orders by it; None where no order is offered.
         at_first: Whether it is shown where the link names no columns.
         term: Anchor of its term in the glossary; empty without one.
         condition: Heading of the condition, under which the head of the table joins its columns; empty without one.
+        is_metric: Whether it contains a metric, which rows without a value lack.
     """
 
     key: str
     heading: str
-    explanation: str | None = None
+    cell: Callable[[LeaderboardTableRow, Decimals], str]
+    explanation: str = ""
     is_number: bool = False
     sort: str | None = None
     at_first: bool = True
     term: str = ""
     condition: str = ""
+    is_metric: bool = False
 
     @property
     def heading_below_condition(self) -> str:
         """The heading without the condition."""
         return self.heading.removeprefix(self.condition).lstrip()
 
-    @property
-    def parameter_name(self) -> str | None:
-        """Name of the parameter that the column contains; None for other columns."""
-        return self.key.removeprefix(PARAMETER) if self.key.startswith(PARAMETER) else None
-
-    @property
-    def is_accuracy(self) -> bool:
-        """Whether it contains an accuracy, which is shown in per cent."""
-        return self.key.partition(":")[0].partition("_")[2] == "accuracy"
-
-    @property
-    def is_metric(self) -> bool:
-        """Whether it contains a metric, which rows without a value lack."""
-        return self.key == "interval" or self.key.startswith(("validation_", "test_", "train_"))
-
 
 def list_available_columns(
-    board: Leaderboard, parameters: Sequence[str], comparison: Comparison | None, *, loss: str
+    board: Leaderboard, parameters: Sequence[str], *, has_comparison: bool, loss: str
 ) -> list[LeaderboardColumn]:
     """Return the columns that have values.
 
     Args:
         board: The leaderboard.
         parameters: Names of the parameters of the study's points.
-        comparison: The comparison of the rows; None before the study is complete.
+        has_comparison: Whether the rows are compared.
         loss: What the losses are, with their unit.
     """
-    rows = board.rows
-    columns = _comparison_columns() if comparison is not None else []
-    if len({row.arm for row in rows}) > 1:
-        columns.append(LeaderboardColumn("arm", "Arm", term="arm"))
-    columns += [
-        LeaderboardColumn(f"{PARAMETER}{name}", name, f"parameter {name} of the search space", term="point")
-        for name in parameters
-    ]
-    estimates = {row.estimate for row in rows if row.estimate}
-    columns.append(LeaderboardColumn("population", "Population", at_first=len(estimates) > 1, term="estimate"))
-    several = len({row.batch_size for row in rows}) > 1
-    columns.append(
-        LeaderboardColumn(
-            "batch_size", "Batch", "mini-batch size at inference", is_number=True, at_first=several, term="evaluation"
-        )
-    )
-    columns += _interval_and_metric_columns(board, loss)
-    columns.append(
-        LeaderboardColumn(
-            "cost",
-            "Cost",
-            "statistics that are computed from the mini-batch at inference, of those the method has",
-            is_number=True,
-            term="cost",
-        )
-    )
-    columns.append(LeaderboardColumn("seeds", "Seeds", is_number=True, term="seed"))
+    columns: list[LeaderboardColumn] = []
+    for column in ROW_COLUMNS:
+        if isinstance(column, str):
+            columns += _interval_and_metric_columns(board, loss)
+        elif Form.PAGE in column.forms and column.name != "rank" and (has_comparison or not column.of_analysis):
+            columns.append(_page_column(column, board))
+        if not isinstance(column, str) and column.name == "arm":
+            columns += map(_parameter_column, parameters)
     return columns
 
 
-def _comparison_columns() -> list[LeaderboardColumn]:
-    return [
-        LeaderboardColumn("verdict", "Verdict", "the row beside the best one (95 %)", term="verdict"),
-    ]
+def _page_column(column: RowColumn, board: Leaderboard) -> LeaderboardColumn:
+    def cell(line: LeaderboardTableRow, _: Decimals) -> str:
+        text = column.text_of_row(line.viewed)
+        reason = find_unranked_reason(line.viewed.row)
+        if column.name == "seeds" and line.viewed.row.metrics and reason:
+            return text + Markup('<abbr title="{}">*</abbr>').format(reason)
+        return text
+
+    return LeaderboardColumn(
+        column.name,
+        capitalize(column.heading),
+        cell,
+        column.explanation,
+        is_number=column.kind is CellKind.NUMBER,
+        at_first=Form.PAGE not in column.where_rows_differ or column.do_rows_differ(board.rows),
+        term=column.term,
+    )
+
+
+def _parameter_column(name: str) -> LeaderboardColumn:
+    def cell(line: LeaderboardTableRow, _: Decimals) -> str:
+        return line.parameters.get(name, "–")
+
+    return LeaderboardColumn(f"{_PARAMETER}{name}", name, cell, f"parameter {name} of the search space", term="point")
 
 
 def _interval_and_metric_columns(board: Leaderboard, loss: str) -> list[LeaderboardColumn]:
-    """The interval as a picture, then the metrics: those on clean images, then those under conditions."""
+    """The metrics, those on clean images before those under conditions; the interval as a picture beside its loss."""
     few = len(board.condition_names) <= _MAX_CONDITIONS_AT_FIRST
-    metrics = [
-        LeaderboardColumn(
-            metric_sort_parameter(metric),
-            f"{metric.split.value.capitalize()} {metric.metric_label}{_PER_CENT if metric.metric == 'accuracy' else ''}"
-            if not metric.condition
-            else metric.heading.replace(" %", _PER_CENT),
-            {GAP: _GAP_EXPLANATION, METRICS[0]: loss}.get(metric.metric, metric.task_metric_legend) or None,
-            is_number=True,
-            sort=metric_sort_parameter(metric),
-            at_first=not metric.condition or few or metric.condition in SUMMARIES,
-            term=_metric_glossary_anchor(metric),
-            condition=metric.condition_label,
-        )
-        for metric in list_shown_metrics(board)
-    ]
-    ranked_loss = f"{board.ranked_on}_loss"
-    position = next(index for index, column in enumerate(metrics) if column.key == ranked_loss)
-    heading = f"{board.ranked_on.value.capitalize()} loss, 95{_PER_CENT}"
-    picture = LeaderboardColumn("interval", heading, "confidence interval as a line", term="confidence-interval")
-    return [*metrics[: position + 1], picture, *metrics[position + 1 :]]
+    columns = []
+    for metric in list_shown_metrics(board):
+        columns.append(_metric_column(metric, loss, few_conditions=few))
+        if metric == MetricColumn(board.ranked_on, LOSS):
+            columns.append(
+                LeaderboardColumn(
+                    "interval",
+                    f"{metric.capitalized_name}, 95{_PER_CENT}",
+                    lambda line, _: line.picture,
+                    "confidence interval as a line",
+                    term="confidence-interval",
+                    is_metric=True,
+                )
+            )
+    return columns
 
 
-def _metric_glossary_anchor(metric: MetricColumn) -> str:
-    """Anchor in the glossary of what a metric on clean images is; empty for others."""
-    if metric.metric == GAP:
-        return "generalization-gap"
-    if metric.is_of_task:
-        return "task-metric"
-    return "split" if metric.metric == "loss" and not metric.condition else ""
+def _metric_column(metric: MetricColumn, loss: str, *, few_conditions: bool) -> LeaderboardColumn:
+    key, measure = metric.sort_key, metric.measure
+
+    def cell(line: LeaderboardTableRow, decimals: Decimals) -> str:
+        return format_metric_interval(line.figures[key], measure.name, decimals[key])
+
+    return LeaderboardColumn(
+        key,
+        metric.capitalized_name + (_PER_CENT if measure is ACCURACY else ""),
+        cell,
+        loss if measure is LOSS else measure.explanation or measure.legend,
+        is_number=True,
+        sort=key,
+        at_first=not metric.condition or few_conditions or metric.condition in SUMMARIES,
+        term="" if metric.condition and measure is LOSS else measure.term,
+        condition=metric.condition_label,
+        is_metric=True,
+    )
 
 
 def group_columns_by_condition(columns: Sequence[LeaderboardColumn]) -> list[tuple[str, list[LeaderboardColumn]]]:
-    """Return the columns with the heading of their condition, adjacent columns of one condition together.
-
-    Args:
-        columns: The shown columns.
-    """
+    """Return the shown columns with the heading of their condition, adjacent columns of one condition together."""
     return [(condition, list(group)) for condition, group in groupby(columns, key=lambda column: column.condition)]
 
 
@@ -166,13 +171,13 @@ def choose_shown_columns(
         names: Columns that the link names; those that the study lacks are ignored.
         condition: Condition whose rows are shown: of the columns under conditions only its own remain.
     """
+
+    def is_of_condition(column: LeaderboardColumn) -> bool:
+        return column.key.endswith(f":{condition}")
+
     chosen = [column for column in available if column.key in names] or [
-        column for column in available if column.at_first or (condition and column.key.endswith(f":{condition}"))
+        column for column in available if column.at_first or (condition and is_of_condition(column))
     ]
     if condition is None:
         return chosen
-    return [
-        column
-        for column in chosen
-        if not column.is_metric or ":" not in column.key or column.key.endswith(f":{condition}")
-    ]
+    return [column for column in chosen if not column.condition or is_of_condition(column)]

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import HTMLResponse
-from markupsafe import Markup
 
 from bln_search.core.enums import Split
-from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.sentences.significance import row_verdicts_text
 from bln_search.specs.sections.space import format_parameter_value_short
@@ -33,16 +30,16 @@ from service.pages.leaderboard.interval_plot import IntervalScale, find_interval
 from service.pages.leaderboard.paging import make_paging
 from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, parse_leaderboard_query
 from service.pages.leaderboard.rows import (
+    LeaderboardTableRow,
     RowWithConfidenceIntervals,
     decimals_by_metric,
     format_row_key,
     make_row_with_confidence_intervals,
-    significantly_worse_row_keys,
 )
 from service.pages.rendering.templates import render_fragment_response, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.study_head import study_title_variables
-from service.results.equal_rows import DistinctRows, EqualRowsGroup, make_distinct_rows
+from service.results.equal_rows import DistinctRows, make_distinct_rows
 from service.results.leaderboard_filters import filter_and_sort_rows
 from service.security import ReadableStudy, StudyAccess
 
@@ -51,91 +48,67 @@ PageQuery = Annotated[LeaderboardQuery, Depends(parse_leaderboard_query)]
 _PAGE_SIZE = 50
 
 
-@dataclass(frozen=True)
-class LeaderboardTableRow:
-    """A line of the table.
+class _LeaderboardTable:
+    """Makes the lines of one page of a leaderboard.
 
-    Attributes:
-        shown: The row with its figures.
-        key: Its name in links.
-        batch_sizes: Mini-batch sizes of the rows that equal it, in increasing order.
-        recommended: The study recommends the row.
-        worse: Its mean loss is significantly higher than the best row's.
-        parameters: Text by name of the parameters of its point.
-        picture: The confidence interval on the scale of the page.
-        pinned: Where else the row is, if it is shown above the others; empty for a row at its place.
+    Args:
+        board: The leaderboard.
+        analysis: Its analysis; None without one.
+        distinct: The rows of all pages that match the filter.
     """
 
-    shown: RowWithConfidenceIntervals
-    key: str
-    batch_sizes: tuple[int, ...]
-    recommended: bool
-    worse: bool
-    parameters: dict[str, str]
-    picture: Markup
-    pinned: str = ""
-
-
-class _LeaderboardTable:
-    """Makes the lines of one page of a leaderboard."""
-
-    def __init__(self, board: CachedLeaderboard, analysis: Analysis | None) -> None:
-        self._board = board
-        self.groups: dict[RowKey, ComparedRow] = compared_rows_by_key(analysis)
-        self._worse = significantly_worse_row_keys(None if analysis is None else analysis.comparison)
-        recommendation = None if analysis is None else analysis.recommendation
-        self._recommended_key = None if recommendation is None else recommendation.key
+    def __init__(self, board: CachedLeaderboard, analysis: Analysis | None, distinct: DistinctRows) -> None:
+        self._board, self._distinct = board, distinct
+        self._view = LeaderboardView.of_analysis(board.leaderboard, analysis, distinct.batch_sizes)
         self._loss = f"{board.leaderboard.ranked_on}_loss"
 
     def make_recommended_and_other_rows(
-        self, groups: list[EqualRowsGroup], filtered: Sequence[LeaderboardRow]
+        self, start: int, filtered: Sequence[LeaderboardRow]
     ) -> tuple[LeaderboardTableRow | None, list[LeaderboardTableRow]]:
-        """Return the line of the recommended row, and a line for each row, all on one scale.
+        """Return the line of the recommended row, and a line for each row of a page, all on one scale.
 
         The recommended row has no line of its own where it is the first of the others.
 
         Args:
-            groups: The rows of the page.
-            filtered: The rows of all pages, which match the filter.
+            start: Position of the first row of the page.
+            filtered: The rows of all pages, which match the filter, before equal ones are joined.
         """
-        recommended = self._find_recommended_group()
-        shown = [(group, self._make_row_with_confidence_intervals(group.row)) for group in groups]
-        first = (
-            None if recommended is None else (recommended, self._make_row_with_confidence_intervals(recommended.row))
-        )
+        shown = [
+            make_row_with_confidence_intervals(row, self._view)
+            for row in self._distinct.rows[start : start + _PAGE_SIZE]
+        ]
+        recommended = self._find_recommended_row()
         best = self._board.leaderboard.best_row
         reference = None if best is None else best.metrics[self._board.leaderboard.ranked_on].loss.mean
-        everything = [*shown, *([] if first is None else [first])]
-        scale = find_interval_scale([display.figures[self._loss] for _, display in everything], reference)
-        lines = [self._make_table_row(group, display, scale) for group, display in shown]
-        if first is None or (lines and lines[0].recommended):
+        everything = [*shown, *([] if recommended is None else [recommended])]
+        scale = find_interval_scale([display.figures[self._loss] for display in everything], reference)
+        lines = [self._make_table_row(display, scale) for display in shown]
+        if recommended is None or (lines and lines[0].viewed.is_recommended):
             return None, lines
-        place = _find_place_of_pinned_row(first[0], lines, filtered)
-        return replace(self._make_table_row(*first, scale), pinned=place), lines
+        equal = {recommended.row.key.with_batch_size(size) for size in recommended.viewed.batch_sizes}
+        if any(line.viewed.is_recommended for line in lines):
+            place = "also at its rank below"
+        else:
+            place = "on another page" if any(row.key in equal for row in filtered) else "outside the filter"
+        return replace(self._make_table_row(recommended, scale), pinned=place), lines
 
-    def _find_recommended_group(self) -> EqualRowsGroup | None:
-        key = self._recommended_key
-        rows = (
-            []
-            if key is None
-            else [row for row in self._board.leaderboard.rows if row.key.with_batch_size(key.batch_size) == key]
-        )
-        equal = _join_equal_rows(self._board, rows, collapse=True)
-        return next((group for group in equal.list_groups() if key is not None and group.contains(key)), None)
+    def _find_recommended_row(self) -> RowWithConfidenceIntervals | None:
+        """The recommended row, joined with those that equal it, whatever the filter."""
+        key = self._view.recommended
+        if key is None:
+            return None
+        same = [row for row in self._board.leaderboard.rows if row.key.with_batch_size(key.batch_size) == key]
+        equal = _join_equal_rows(self._board, same, collapse=True)
+        view = LeaderboardView(self._view.board, self._view.compared, key, equal.batch_sizes)
+        rows = (make_row_with_confidence_intervals(row, view) for row in equal.rows)
+        return next((row for row in rows if row.viewed.is_recommended), None)
 
-    def _make_row_with_confidence_intervals(self, row: LeaderboardRow) -> RowWithConfidenceIntervals:
-        return make_row_with_confidence_intervals(row, self._board, self.groups)
-
-    def _make_table_row(
-        self, group: EqualRowsGroup, shown: RowWithConfidenceIntervals, scale: IntervalScale | None
-    ) -> LeaderboardTableRow:
-        row = group.row
+    def _make_table_row(self, shown: RowWithConfidenceIntervals, scale: IntervalScale | None) -> LeaderboardTableRow:
+        row = shown.row
         return LeaderboardTableRow(
-            shown=shown,
+            shown.viewed,
+            shown.figures,
             key=format_row_key(row.key),
-            batch_sizes=group.batch_sizes,
-            recommended=self._recommended_key is not None and group.contains(self._recommended_key),
-            worse=row.key in self._worse,
             parameters={
                 name: format_parameter_value_short(value, row.point_digits)
                 for name, value in self._board.point_parameter_parser(row.point).items()
@@ -144,16 +117,8 @@ class _LeaderboardTable:
         )
 
 
-def _find_place_of_pinned_row(
-    group: EqualRowsGroup, lines: Sequence[LeaderboardTableRow], filtered: Sequence[LeaderboardRow]
-) -> str:
-    if any(line.recommended for line in lines):
-        return "also at its rank below"
-    return "on another page" if any(group.contains(row.key) for row in filtered) else "outside the filter"
-
-
 def _shows_intervals(rows: Sequence[LeaderboardTableRow], columns: Sequence[LeaderboardColumn]) -> bool:
-    figures = (row.shown.figures.get(column.key) for row in rows for column in columns)
+    figures = (row.figures.get(column.key) for row in rows for column in columns)
     return any(figure is not None and figure.half is not None for figure in figures)
 
 
@@ -170,15 +135,16 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
     rows = filter_and_sort_rows(board, query.filters, query.sort)
     distinct = _join_equal_rows(board, rows, collapse=query.collapse)
     position = make_paging(query.page, _PAGE_SIZE, len(distinct))
-    table = _LeaderboardTable(board, analysis)
-    pinned, lines = table.make_recommended_and_other_rows(
-        distinct.list_groups(position.start, position.start + _PAGE_SIZE), rows
-    )
+    table = _LeaderboardTable(board, analysis, distinct)
+    pinned, lines = table.make_recommended_and_other_rows(position.start, rows)
     shown = [*lines, *([] if pinned is None else [pinned])]
     choices = make_leaderboard_filter_choices(board)
     comparison = None if analysis is None else analysis.comparison
     available = list_available_columns(
-        leaderboard, choices.parameters, comparison, loss=board.spec.loss_description.text
+        leaderboard,
+        choices.parameters,
+        has_comparison=comparison is not None,
+        loss=board.spec.loss_description.text,
     )
     columns = choose_shown_columns(available, query.columns, query.filters["condition"])
     return render_page_response(
@@ -206,7 +172,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         columns=columns,
         column_groups=group_columns_by_condition(columns),
         shows_intervals=_shows_intervals(shown, columns),
-        decimals=decimals_by_metric((line.shown for line in shown), leaderboard),
+        decimals=decimals_by_metric(shown, leaderboard),
     )
 
 

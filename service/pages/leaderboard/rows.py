@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from markupsafe import Markup
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import RowKey
-from bln_search.ranking.comparison import ComparedRow, Comparison
+from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import common_decimals, confidence_interval_over_seeds
-from bln_search.reports.leaderboard_columns import MetricColumn, list_metric_columns
-from service.caching.leaderboard_cache import CachedLeaderboard
+from bln_search.reports.leaderboard_columns import LeaderboardView, MetricColumn, ViewedRow, list_metric_columns
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,39 @@ class RowWithConfidenceIntervals:
     """A row of the leaderboard with the confidence interval of each mean.
 
     Attributes:
-        row: The row.
+        viewed: The row, with what the analysis says about it.
         figures: Confidence interval by the sort key of the column.
-        compared: The row's part of the comparison of all rows; None before the study is complete.
     """
 
-    row: LeaderboardRow
+    viewed: ViewedRow
     figures: dict[str, ConfidenceInterval | None]
-    compared: ComparedRow | None = None
+
+    @property
+    def row(self) -> LeaderboardRow:
+        """The row."""
+        return self.viewed.row
+
+    @property
+    def compared(self) -> ComparedRow | None:
+        """The row's part of the comparison of all rows; None before the study is complete."""
+        return self.viewed.compared
+
+
+@dataclass(frozen=True)
+class LeaderboardTableRow(RowWithConfidenceIntervals):
+    """A line of the table.
+
+    Attributes:
+        key: Its name in links.
+        parameters: Text by name of the parameters of its point.
+        picture: The confidence interval on the scale of the page.
+        pinned: Where else the row is, if it is shown above the others; empty for a row at its place.
+    """
+
+    key: str
+    parameters: dict[str, str]
+    picture: Markup
+    pinned: str = ""
 
 
 def list_shown_metrics(board: Leaderboard) -> list[MetricColumn]:
@@ -36,44 +62,22 @@ def list_shown_metrics(board: Leaderboard) -> list[MetricColumn]:
     return list_metric_columns(board, condition_splits=(board.ranked_on,))
 
 
-def metric_sort_parameter(column: MetricColumn) -> str:
-    """The value of `sort` for a metric."""
-    return f"{column.split}_{column.metric}" + (f":{column.condition}" if column.condition else "")
-
-
-def make_row_with_confidence_intervals(
-    row: LeaderboardRow, board: CachedLeaderboard, groups: Mapping[RowKey, ComparedRow]
-) -> RowWithConfidenceIntervals:
-    """Return a row for the template.
-
-    Args:
-        row: The row.
-        board: The leaderboard.
-        groups: The compared rows; empty before the study is complete.
-    """
+def make_row_with_confidence_intervals(row: LeaderboardRow, view: LeaderboardView) -> RowWithConfidenceIntervals:
+    """Return a row for the template. view: the leaderboard with its analysis."""
     figures = {
-        metric_sort_parameter(column): confidence_interval_over_seeds(column.value_of_row(row), row.seeds)
-        for column in list_shown_metrics(board.leaderboard)
+        column.sort_key: confidence_interval_over_seeds(column.value_of_row(row), row.seeds)
+        for column in list_shown_metrics(view.board)
     }
-    return RowWithConfidenceIntervals(row, figures, groups.get(row.key))
+    return RowWithConfidenceIntervals(view.view_row(row), figures)
 
 
 def decimals_by_metric(rows: Iterable[RowWithConfidenceIntervals], board: Leaderboard) -> dict[str, int]:
     """Decimals of the values of each metric in a table of rows, by the sort key of its column."""
     listed = list(rows)
     return {
-        metric_sort_parameter(column): common_decimals(
-            (row.figures[metric_sort_parameter(column)] for row in listed), column.metric
-        )
+        column.sort_key: common_decimals((row.figures[column.sort_key] for row in listed), column.measure.name)
         for column in list_shown_metrics(board)
     }
-
-
-def significantly_worse_row_keys(comparison: Comparison | None) -> frozenset[RowKey]:
-    """The compared rows whose mean loss is significantly higher than the best row's."""
-    if comparison is None:
-        return frozenset()
-    return frozenset(row.key for row in comparison.rows if row.is_worse)
 
 
 def format_row_key(key: RowKey) -> str:

@@ -92,7 +92,7 @@ def test_tables_have_groups_and_the_recommended_row_of_the_analysis(world, clien
     analysis = world.ledger.analyses.find_current_analysis(study_id).analysis
     code = str(analysis.recommendation.configuration)
     marked = [line for line in table.text.splitlines() if re.match(r"(\| )?\d+(\$\^\{\*\}\$|\\\*)", line)]
-    assert [re.sub(r"[^TF]", "", "".join(re.split(r" [&|] ", line)[1:5])) for line in marked] == [code]
+    assert [re.sub(r"[^TF]", "", "".join(re.split(r" [&|] ", line)[2:6])) for line in marked] == [code]
     on_test = client.get(path, params={"format": output, "on": "test"}).text
     assert "recommended" not in on_test
 

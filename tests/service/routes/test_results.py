@@ -14,7 +14,8 @@ from sqlalchemy import event
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
-from bln_search.reports.export import ComparisonFieldsByRow, leaderboard_csv, row_from_json_fields
+from bln_search.reports.export import leaderboard_csv, row_from_json_fields
+from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.service_world import finish_trial, study
 
@@ -42,11 +43,11 @@ def test_table_equals_the_leaderboard_of_the_library(world, client, path):
     board = world.ledger.results.rank_rows_of_study(world.study_id, study())
     rows = pages(client, f"{path}/leaderboard", limit=7)
     assert tuple(row_from_json_fields(row) for row in rows) == board.rows
-    not_analyzed = leaderboard_csv(board, ComparisonFieldsByRow(None))
+    not_analyzed = leaderboard_csv(board, LeaderboardView.of_analysis(board, None))
     assert client.get(f"{path}/leaderboard", params={"format": "csv"}).text == not_analyzed
     analysis = compute_and_store_analysis(world.ledger, world.study_id, None)
     as_csv = client.get(f"{path}/leaderboard", params={"format": "csv"}).text
-    assert as_csv == leaderboard_csv(board, ComparisonFieldsByRow(analysis)) != not_analyzed
+    assert as_csv == leaderboard_csv(board, LeaderboardView.of_analysis(board, analysis)) != not_analyzed
     on_test = world.ledger.results.rank_rows_of_study(world.study_id, study(), on=Split.TEST)
     document = client.get(f"{path}/leaderboard", params={"on": "test", "limit": 200}).json()
     assert tuple(row_from_json_fields(row) for row in document["rows"]) == on_test.rows

@@ -22,12 +22,8 @@ from bln_search.cli.sources import find_service_address
 from bln_search.cli.studies.results.analysis import load_study_and_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
-from bln_search.reports.page import blocks
-from bln_search.reports.page.per_layer import layer_switch_effects_table
+from bln_search.reports.per_layer_tables import best_per_layer_configurations_table, layer_switch_effects_table
 from bln_search.reports.sentences.per_layer import arm_and_point_label, excluded_option_sentences, per_layer_sentences
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
-from bln_search.reports.terminal.per_layer import best_per_layer_configurations_table
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 
@@ -124,17 +120,4 @@ def _print_layer_result(result: PerLayerResult, limit: int, title: str) -> None:
     for line in (*per_layer_sentences(result), *excluded_option_sentences(result)):
         print_line(line)
     if result.effects:
-        effects = layer_switch_effects_table(result)
-        print_line(effects.caption)
-        results.print(_page_table_to_terminal_table(effects))
-
-
-def _page_table_to_terminal_table(page_table: blocks.Table) -> FittedTable:
-    """Convert a table of the report for a terminal."""
-    cells = zip(*(row.cells for row in page_table.rows), strict=True)
-    return FittedTable(
-        [
-            Column(column.label, values, CellKind.NUMBER if column.kind is blocks.ColumnKind.NUMBER else CellKind.TEXT)
-            for column, values in zip(page_table.columns, cells, strict=True)
-        ]
-    )
+        results.print(layer_switch_effects_table(result))

@@ -38,13 +38,13 @@ from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.export import (
-    ComparisonFieldsByRow,
     leaderboard_csv,
     leaderboard_json,
     leaderboard_jsonl,
     loss_and_task_metric_fields,
 )
 from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.sentences.seed_looks import seed_looks_sentence
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
@@ -119,7 +119,7 @@ def print_or_write_leaderboard(
     analysis = source.find_or_compute_analysis(study) if _is_ranked_on_study_split(study, on) else None
     if leaderboard_format is not LeaderboardFormat.TABLE:
         rows = Leaderboard(board.ranked_on, board.rows[:limit])
-        write_to_file_or_stdout(_FORMATTERS[leaderboard_format](rows, study, analysis), to)
+        write_to_file_or_stdout(_encode_leaderboard(rows, study, analysis, leaderboard_format), to)
         return
     looks = seed_looks_sentence(study.spec, source.list_trials(study.id)) if study.spec.planned_looks else ""
     result = _PrintedLeaderboard(board, study, analysis, looks, limit=limit, arm=arm, details=details)
@@ -203,59 +203,40 @@ def format_study_name_and_title(study: StudyRecord) -> str:
     return f"{study.name} ({study.state}): {study.spec.title}" if study.spec.title else study.name
 
 
-def _encode_csv(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_csv(board, ComparisonFieldsByRow(analysis), code_changes=study.code_changes).encode()
-
-
-def _encode_json(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    header = {
-        "study": study.name,
-        "id": study.id,
-        "state": study.state,
-        **({"code_changes": study.code_changes} if study.code_changes else {}),
-        **loss_and_task_metric_fields(study.spec, board),
-    }
-    return (leaderboard_json(board, header, ComparisonFieldsByRow(analysis)) + "\n").encode()
-
-
-def _encode_jsonl(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_jsonl(board, {"study": study.name, "id": study.id}, ComparisonFieldsByRow(analysis)).encode()
-
-
-def _encode_latex(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_latex(board, format_study_name_and_title(study), analysis).encode()
-
-
-def _encode_markdown(board: Leaderboard, _study: StudyRecord, analysis: Analysis | None) -> bytes:
-    return leaderboard_markdown(board, analysis).encode()
-
-
-def _encode_parquet(board: Leaderboard, study: StudyRecord, analysis: Analysis | None) -> bytes:
+def _encode_leaderboard(
+    board: Leaderboard, study: StudyRecord, analysis: Analysis | None, output: LeaderboardFormat
+) -> bytes:
+    """The leaderboard in a format other than the printed table."""
+    view = LeaderboardView.of_analysis(board, analysis)
     loss = study.spec.loss_description
-    metadata = {
-        "study": study.name,
-        "id": str(study.id),
-        "state": study.state.value,
-        "loss": loss.name,
-        "loss_unit": loss.unit,
-    }
-    return _load_parquet_writer()(board, metadata, ComparisonFieldsByRow(analysis))
+    match output:
+        case LeaderboardFormat.CSV:
+            text = leaderboard_csv(board, view, study.code_changes)
+        case LeaderboardFormat.JSON:
+            header = {
+                "study": study.name,
+                "id": study.id,
+                "state": study.state,
+                **({"code_changes": study.code_changes} if study.code_changes else {}),
+                **loss_and_task_metric_fields(study.spec, board),
+            }
+            text = leaderboard_json(board, header, view) + "\n"
+        case LeaderboardFormat.JSONL:
+            text = leaderboard_jsonl(board, {"study": study.name, "id": study.id}, view)
+        case LeaderboardFormat.LATEX:
+            text = leaderboard_latex(board, format_study_name_and_title(study), analysis)
+        case LeaderboardFormat.MARKDOWN:
+            text = leaderboard_markdown(board, analysis)
+        case _:
+            metadata = {"study": study.name, "id": str(study.id), "state": study.state.value}
+            return _load_parquet_writer()(board, metadata | {"loss": loss.name, "loss_unit": loss.unit}, view)
+    return text.encode()
 
 
-def _load_parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], ComparisonFieldsByRow], bytes]:
+def _load_parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], LeaderboardView], bytes]:
     """Return the function that writes Parquet. Raises MissingPackageError without pyarrow."""
     try:
         from bln_search.reports.parquet import leaderboard_parquet
     except ModuleNotFoundError as error:
         raise MissingPackageError(error.name, "train") from None
     return leaderboard_parquet
-
-
-_FORMATTERS: Mapping[LeaderboardFormat, Callable[[Leaderboard, StudyRecord, Analysis | None], bytes]] = {
-    LeaderboardFormat.CSV: _encode_csv,
-    LeaderboardFormat.JSON: _encode_json,
-    LeaderboardFormat.JSONL: _encode_jsonl,
-    LeaderboardFormat.LATEX: _encode_latex,
-    LeaderboardFormat.MARKDOWN: _encode_markdown,
-    LeaderboardFormat.PARQUET: _encode_parquet,
-}

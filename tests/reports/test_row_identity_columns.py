@@ -7,7 +7,7 @@ import pytest
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import RowKey
-from bln_search.reports.terminal.row_columns import row_identity_columns, verdict_column
+from bln_search.reports.leaderboard_table import row_identity_columns, verdict_column
 from tests.ranking.comparisons import compared
 
 

@@ -7,9 +7,9 @@ import io
 import pytest
 from rich.console import Console
 
-from bln_search.reports.terminal.column_fitting import fit_columns
-from bln_search.reports.terminal.columns import CellKind, Column
-from bln_search.reports.terminal.fitted_table import FittedTable
+from bln_search.reports.tables.column_fitting import fit_columns
+from bln_search.reports.tables.columns import CellKind, Column
+from bln_search.reports.tables.fitted_table import FittedTable
 
 LOSSES = ("0.1383 ± 0.0096", "0.1384 ± 0.0093")
 COLUMNS = (

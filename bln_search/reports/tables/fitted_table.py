@@ -10,9 +10,9 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-from bln_search.reports.terminal.column_fitting import compute_folded_column_widths, fit_columns, min_table_width
-from bln_search.reports.terminal.columns import EMPTY_CELLS, Cell, CellKind, Column, join_column_legends
-from bln_search.reports.terminal.line_wrapping import wrap_line
+from bln_search.reports.tables.column_fitting import compute_folded_column_widths, fit_columns, min_table_width
+from bln_search.reports.tables.columns import EMPTY_CELLS, Cell, CellKind, Column, join_column_legends
+from bln_search.reports.tables.line_wrapping import wrap_line
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,11 @@ class FittedTable:
     def columns_with_values(self) -> list[Column]:
         """Columns of which a row has a value."""
         return [column for column in self.columns if not column.has_only_empty_cells]
+
+    @property
+    def rows(self) -> list[list[Cell]]:
+        """Cells by row."""
+        return [list(cells) for cells in zip(*(column.cells for column in self.columns), strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Yield title, tables, notes and legend for the width of the console."""
@@ -88,9 +93,9 @@ class FittedTable:
                 no_wrap=column.kind is not CellKind.TEXT,
                 overflow="fold",
             )
-        for index in range(max((len(column.cells) for column in columns), default=0)):
-            cells = [_to_rich_text(column.cells[index]) for column in columns]
-            table.add_row(*cells, style=None if self.row_styles is None else self.row_styles[index])
+        for index, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
+            style = None if self.row_styles is None else self.row_styles[index]
+            table.add_row(*map(_to_rich_text, cells), style=style)
         return table
 
     def _omission_note(self, omissions: Sequence[str], width: int) -> str:
@@ -100,11 +105,10 @@ class FittedTable:
 
 def _rows_as_name_value_lines(columns: Sequence[Column]) -> Iterator[Text]:
     """Every row as lines of names and values, rows separated by an empty line."""
-    for index in range(max((len(column.cells) for column in columns), default=0)):
+    for index, cells in enumerate(zip(*(column.cells for column in columns), strict=True)):
         if index:
             yield Text("")
-        for column in columns:
-            cell = _to_rich_text(column.cells[index])
+        for column, cell in zip(columns, map(_to_rich_text, cells), strict=True):
             if cell.plain not in EMPTY_CELLS:
                 yield Text.assemble((f"{column.name}: ", "bold"), cell, overflow="fold")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.reports.terminal.line_wrapping import wrap_line
+from bln_search.reports.tables.line_wrapping import wrap_line
 
 
 @pytest.mark.parametrize("quantity", ["1.7 MB", "95 %", "0.14 s", "05:25 UTC"])

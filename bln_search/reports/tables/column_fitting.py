@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from bln_search.reports.terminal.columns import Column
+from bln_search.reports.tables.columns import Column
 
 _GAP = 2
 """Spaces between two columns."""

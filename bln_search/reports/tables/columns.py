@@ -24,11 +24,13 @@ class CellKind(Enum):
         NUMBER: Right-aligned; never wrapped.
         CODE: Left-aligned; never wrapped.
         TEXT: Left-aligned; folded where the table is too wide.
+        SWITCH: The letter of a source, coloured in HTML; never wrapped.
     """
 
     NUMBER = "number"
     CODE = "code"
     TEXT = "text"
+    SWITCH = "switch"
 
 
 @dataclass(frozen=True)
