@@ -8,33 +8,28 @@ checked in float64 and float32 on LeNet, an MLP and a residual network.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from bench.support.kernels import WITHOUT_KERNELS, kernel_contexts, with_kernels
+from bench.support.one_pass import (
+    BATCH,
+    ROWS,
+    collect_frozen_populations,
+    largest_relative_difference,
+    loss_of_row,
+    losses_in_one_pass,
+)
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.core.configuration import all_configurations
-from bln_search.core.enums import Correction, PopulationEstimate, Semantics
-from bln_search.core.method import Method
-from bln_search.evaluation import collect_moments_with_frozen_weights, evaluate_rows_per_example
-from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.evaluation.row_evaluator import use_row_in_all_layers
+from bench.support.timing import time_call
+from bln_search.core.enums import Semantics
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
-from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
-
-BATCH = 25
-ROWS = tuple(
-    InferenceRow(configuration, PopulationEstimate.FROZEN if configuration.uses_population else None)
-    for configuration in all_configurations(Method.BLN)
-)
+from bln_search.norms.row_batching.row_tensor import Populations
 
 
 class Residual(nn.Module):
@@ -72,54 +67,18 @@ def prepare_network(
     network = NETWORKS[name](norm).to(device, dtype).eval()
     inputs = torch.randn(examples, 3, 32, 32, dtype=dtype, device=device)
     targets = torch.randint(0, 10, (examples,), device=device)
-    sample = (x for x, _ in iter_mini_batches_with_fillers(inputs[:500], targets[:500], BATCH))
-    gathered = {str(PopulationEstimate.FROZEN): collect_moments_with_frozen_weights(network, sample)}
-    populations = compute_populations_of_layers(get_norms_by_name(network), gathered, Correction.BESSEL, per_slot=False)
+    populations = collect_frozen_populations(network, inputs[:500], targets[:500])
     return network, inputs, targets, populations
-
-
-def losses_in_one_pass(network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations) -> list[float]:
-    """Return mean losses of all rows, in one pass."""
-    outcomes = evaluate_rows_per_example(
-        network, iter_mini_batches_with_fillers(inputs, targets, BATCH), ROWS, populations
-    )
-    return [float(outcome.losses.mean(dtype="float64")) for outcome in outcomes]
-
-
-@torch.inference_mode()
-def loss_of_row(
-    network: nn.Module, inputs: Tensor, targets: Tensor, populations: Populations, row: InferenceRow
-) -> float:
-    """Return the mean loss of one row by plain forward passes."""
-    total = torch.zeros((), dtype=torch.float64, device=inputs.device)
-    with use_row_in_all_layers(row, populations):
-        for start in range(0, len(inputs), BATCH):
-            x, y = inputs[start : start + BATCH], targets[start : start + BATCH]
-            total += F.cross_entropy(network(x), y, reduction="sum")
-    return total.item() / len(inputs)
-
-
-def time_call(work: Callable[[], object], device: str) -> float:
-    """Return the seconds of one call."""
-    if device != "cpu":
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    work()
-    if device != "cpu":
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
 
 
 def largest_difference(dtype: torch.dtype, device: str) -> float:
     """Return the largest relative difference of mean losses, one pass against plain, over all networks and rows."""
-    largest = 0.0
-    for name in NETWORKS:
-        for semantics in Semantics:
-            network, inputs, targets, populations = prepare_network(name, semantics, dtype, device, 200)
-            for row, loss in zip(ROWS, losses_in_one_pass(network, inputs, targets, populations), strict=True):
-                expected = loss_of_row(network, inputs, targets, populations, row)
-                largest = max(largest, abs(loss - expected) / abs(expected))
-    return largest
+    differences = [
+        largest_relative_difference(*prepare_network(name, semantics, dtype, device, 200))
+        for name in NETWORKS
+        for semantics in Semantics
+    ]
+    return max(differences)
 
 
 def measure(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, dict[str, Any]]:

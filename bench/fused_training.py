@@ -7,8 +7,7 @@ The speed-up is the ratio of the times of one network. On a GPU the result is `f
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,15 +15,15 @@ from typing import Any
 import torch
 
 from bench.support.reporting import finish, make_parser, spread
+from bench.support.timing import ratios, time_in_turn
+from bench.support.training_runs import make_training_run
 from bln_search.core.enums import Split
-from bln_search.data.prepared import PreparedData
-from bln_search.models import build_model
 from bln_search.norms import BLN
 from bln_search.specs import ArmSpec, TrainingSpec
 from bln_search.training import TrainingRun
 from bln_search.training.stacked.training import StackedTraining
 
-BATCH, CLASSES = 25, 10
+BATCH = 25
 NETWORKS: dict[str, tuple[str, tuple[int, ...], dict[str, Any]]] = {
     "mlp": ("mlp", (1, 8, 8), {"widths": (128, 64)}),
     "lenet": ("lenet", (1, 28, 28), {}),
@@ -48,19 +47,9 @@ GPU = Sizes((1, 8, 64, 256), 50, 4)
 def make_runs(name: str, count: int, steps: int, device: str) -> list[TrainingRun]:
     """Return training runs of networks with different first weights on the same random images."""
     model, shape, options = NETWORKS[name]
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randn(steps * BATCH, *shape, generator=generator).to(device)
-    labels = torch.randint(CLASSES, (len(images),), generator=generator).to(device)
-    data = PreparedData(dict.fromkeys(Split, (images, labels)), shape, CLASSES)
-    norm = partial(BLN, batch_size=BATCH)
+    spec, arm, norm = TrainingSpec(batch_size=BATCH), ArmSpec(method="bln"), partial(BLN, batch_size=BATCH)
     return [
-        TrainingRun(
-            build_model(model, shape, CLASSES, norm, seed=seed, options=options).to(device),
-            data,
-            TrainingSpec(batch_size=BATCH),
-            ArmSpec(method="bln"),
-            seed=seed,
-        )
+        make_training_run(model, shape, norm, spec, arm, batches=steps, options=options, seed=seed, device=device)
         for seed in range(count)
     ]
 
@@ -84,15 +73,6 @@ def train_together(stacked: StackedTraining) -> None:
     stacked.train_epoch()
 
 
-def measure_seconds(train: Callable[[], None], device: str) -> float:
-    """Return the duration of an epoch; the device is awaited at its end."""
-    start = time.perf_counter()
-    train()
-    if device != "cpu":
-        torch.cuda.synchronize(device)
-    return time.perf_counter() - start
-
-
 def measure_network(name: str, count: int, sizes: Sizes, device: str, turns: int) -> dict[str, Any]:
     """Return milliseconds of a step of one network, alone and together, and the speed-up."""
     counts = {"alone": min(count, sizes.largest_count_alone), "together": count}
@@ -105,18 +85,11 @@ def measure_network(name: str, count: int, sizes: Sizes, device: str, turns: int
         else partial(train_together, StackedTraining(of_kind, records_steps=kind == "recorded"))
         for kind, of_kind in runs.items()
     }
-    for function in functions.values():  # memory is allocated, kernels are chosen
-        measure_seconds(function, device)
-    milliseconds: dict[str, list[float]] = {kind: [] for kind in functions}
-    for _ in range(turns):
-        for kind, function in functions.items():
-            steps = sizes.steps * counts[kind]
-            milliseconds[kind].append(1000 * measure_seconds(function, device) / steps)
-    speedups = {
-        kind: spread([alone / value for alone, value in zip(milliseconds["alone"], values, strict=True)])
-        for kind, values in milliseconds.items()
-        if kind != "alone"
+    milliseconds = {
+        kind: [1000 * value / sizes.steps / counts[kind] for value in values]
+        for kind, values in time_in_turn(functions, turns, device).items()
     }
+    speedups = {kind: spread(ratios(milliseconds["alone"], values)) for kind, values in milliseconds.items()}
     return {
         "speedup": speedups["together"],
         "speedup_recorded": speedups.get("recorded"),

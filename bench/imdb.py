@@ -18,15 +18,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from bench.enumerate import BATCH, ROWS, loss_of_row, losses_in_one_pass, time_call
+from bench.support.one_pass import (
+    BATCH,
+    ROWS,
+    collect_frozen_populations,
+    largest_relative_difference,
+    loss_of_row,
+    losses_in_one_pass,
+)
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.core.enums import Correction, PopulationEstimate, Semantics
-from bln_search.evaluation import collect_moments_with_frozen_weights
-from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bench.support.timing import ratios, time_call, time_in_turn
+from bln_search.core.enums import Semantics
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM
 from bln_search.norms import BLN
-from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.training.sparse_adam import SparseRowAdam
 
@@ -64,9 +69,7 @@ def prepare_network(semantics: Semantics, device: str, examples: int) -> tuple[n
     network = make_network(semantics, device).eval()
     inputs = torch.randint(0, VOCABULARY, (examples, LENGTH), device=device)
     targets = torch.randint(0, 2, (examples,), device=device)
-    sample = (x for x, _ in iter_mini_batches_with_fillers(inputs[:500], targets[:500], BATCH))
-    gathered = {str(PopulationEstimate.FROZEN): collect_moments_with_frozen_weights(network, sample)}
-    populations = compute_populations_of_layers(get_norms_by_name(network), gathered, Correction.BESSEL, per_slot=False)
+    populations = collect_frozen_populations(network, inputs[:500], targets[:500])
     return network, inputs, targets, populations
 
 
@@ -74,12 +77,6 @@ def measure_evaluation(semantics: Semantics, device: str, examples: int, pairs: 
     """Measure one pass against single evaluations, and the largest relative difference of mean losses."""
     network, inputs, targets, populations = prepare_network(semantics, device, examples)
     evaluate_row = partial(loss_of_row, network, inputs, targets, populations)
-    subset = inputs[:500], targets[:500]
-    differences = [
-        abs(loss - single_seconds) / abs(single_seconds)
-        for row, loss in zip(ROWS, losses_in_one_pass(network, *subset, populations), strict=True)
-        for single_seconds in [loss_of_row(network, *subset, populations, row)]
-    ]
     costs, seconds = [], []
     for _ in range(pairs):
         one_pass_seconds = time_call(partial(losses_in_one_pass, network, inputs, targets, populations), device)
@@ -90,7 +87,7 @@ def measure_evaluation(semantics: Semantics, device: str, examples: int, pairs: 
         "cost_in_single_evaluations": spread(costs),
         "sixteen_singles_over_one_pass": spread([len(ROWS) / cost for cost in costs]),
         "seconds": spread(seconds),
-        "max_relative_difference": max(differences),
+        "max_relative_difference": largest_relative_difference(network, inputs[:500], targets[:500], populations),
     }
 
 
@@ -143,20 +140,11 @@ def measure_training(device: str, pairs: int) -> dict[str, object]:
     }
     for _ in range(_BATCHES):  # an epoch of 20 % of the reviews: after it most rows have a gradient
         time_call(steps["ours_row_adam"], device)
-    for step in steps.values():
-        time_call(step, device)
-    seconds: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(pairs):
-        for name, step in steps.items():
-            seconds[name].append(time_call(step, device))
-
-    def ratio(first: str, second: str) -> dict[str, float]:
-        return spread([a / b for a, b in zip(seconds[first], seconds[second], strict=True)])
-
+    seconds = time_in_turn(steps, pairs, device)
     return {
-        "step": ratio("ours", "torch"),
-        "step_with_row_adam": ratio("ours_row_adam", "torch"),
-        "layers": ratio("layers_ours", "layers_torch"),
+        "step": spread(ratios(seconds["ours"], seconds["torch"])),
+        "step_with_row_adam": spread(ratios(seconds["ours_row_adam"], seconds["torch"])),
+        "layers": spread(ratios(seconds["layers_ours"], seconds["layers_torch"])),
         "seconds": {name: spread(values) for name, values in seconds.items()},
     }
 

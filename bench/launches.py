@@ -10,26 +10,21 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional as F
 
 from bench.support.launches import CountLaunches
+from bench.support.one_pass import BATCH, collect_frozen_populations, rows_of
 from bench.support.reporting import finish, make_parser
-from bln_search.core.configuration import all_configurations
-from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.method import Method
-from bln_search.evaluation import collect_moments_with_frozen_weights
-from bln_search.evaluation.batches import BatchGroup, iter_mini_batches_with_fillers
+from bln_search.evaluation.batches import BatchGroup
 from bln_search.evaluation.row_evaluator import RowEvaluator
 from bln_search.models import LeNet
 from bln_search.norms import make_norm
-from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name, use_fused_kernels
-from bln_search.norms.row_batching.row_tensor import InferenceRow
+from bln_search.norms.network.layers import get_norms_by_name, use_fused_kernels
 
-BATCH = 25
 METHODS = (Method.NONE, Method.BN, Method.LN, Method.BLN, Method.MBN, Method.BRN)
 
 
@@ -61,23 +56,13 @@ def count_evaluated_group(method: Method) -> Counter[str]:
     """Return the operations of the one pass for a group of one mini-batch, the second one: plans exist then."""
     network = make_network(method).double().eval()
     inputs, targets = torch.randn(20 * BATCH, 1, 28, 28, dtype=torch.float64), torch.randint(10, (20 * BATCH,))
-    frozen = str(PopulationEstimate.FROZEN)
-    gathered = {frozen: collect_moments_with_frozen_weights(network, (x for x, _ in _iter_batches(inputs, targets)))}
-    populations = compute_populations_of_layers(get_norms_by_name(network), gathered, Correction.BESSEL, per_slot=False)
-    rows = [
-        InferenceRow(configuration, frozen if configuration.uses_population else None)
-        for configuration in all_configurations(method)
-    ]
-    evaluator, counter = RowEvaluator(network, rows, populations), CountLaunches()
+    populations = collect_frozen_populations(network, inputs, targets)
+    evaluator, counter = RowEvaluator(network, rows_of(method), populations), CountLaunches()
     for _ in range(2):
         counter.launches.clear()
         with counter:
             evaluator.fused_scores(BatchGroup(inputs[:BATCH], targets[:BATCH], 1, BATCH))
     return counter.launches
-
-
-def _iter_batches(inputs: torch.Tensor, targets: torch.Tensor) -> Any:
-    return iter_mini_batches_with_fillers(inputs, targets, BATCH)
 
 
 def main() -> None:

@@ -18,9 +18,11 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from bench.enumerate import BATCH, prepare_network, time_call
+from bench.enumerate import prepare_network
 from bench.support.kernels import WITH_KERNELS, WITHOUT_KERNELS, kernel_contexts, with_kernels
+from bench.support.one_pass import BATCH
 from bench.support.reporting import finish, make_parser, spread
+from bench.support.timing import time_call
 from bln_search.core.enums import Semantics
 from bln_search.core.per_layer import ConfigurationSpace, PerLayerConfiguration
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers

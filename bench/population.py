@@ -6,13 +6,13 @@ those of a turn. On a GPU the result is `population_gpu`.
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Any
 
 import torch
 
 from bench.support.reporting import finish, make_parser, spread
+from bench.support.timing import ratios, time_in_turn
 from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.models import build_model
 from bln_search.norms import BLN
@@ -35,20 +35,18 @@ def measure_setting(name: str, device: str, turns: int) -> dict[str, Any]:
     network = build_model(model, shape, CLASSES, partial(BLN, batch_size=size), seed=0, options=options).to(device)
     inputs = torch.randn(images, *shape, generator=torch.Generator().manual_seed(0)).to(device)
     batches = [inputs[start : start + size] for start in range(0, images, size)]
-    milliseconds: dict[bool, list[float]] = {False: [], True: []}
-    for turn in range(turns + 1):
-        for at_once, values in milliseconds.items():
-            start = time.perf_counter()
-            collect_moments_with_frozen_weights(network, batches, several_at_once=at_once)
-            if device != "cpu":
-                torch.cuda.synchronize(device)
-            if turn:  # memory is allocated, kernels are chosen
-                values.append(1000 * (time.perf_counter() - start) / len(batches))
-    alone, together = milliseconds.values()
+    works = {
+        name: partial(collect_moments_with_frozen_weights, network, batches, several_at_once=name == "at_once")
+        for name in ("alone", "at_once")
+    }
+    milliseconds = {
+        name: [1000 * value / len(batches) for value in values]
+        for name, values in time_in_turn(works, turns, device).items()
+    }
     return {
-        "speedup": spread([first / second for first, second in zip(alone, together, strict=True)]),
-        "milliseconds_alone": spread(alone),
-        "milliseconds_at_once": spread(together),
+        "speedup": spread(ratios(milliseconds["alone"], milliseconds["at_once"])),
+        "milliseconds_alone": spread(milliseconds["alone"]),
+        "milliseconds_at_once": spread(milliseconds["at_once"]),
     }
 
 

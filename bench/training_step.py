@@ -7,20 +7,17 @@ result is `training_step_gpu`.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.core.enums import Split
+from bench.support.timing import ratios, time_call
+from bench.support.training_runs import make_training_run, take_steps
 from bln_search.core.errors import ModelError
-from bln_search.data.prepared import PreparedData
-from bln_search.models import LeNet
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import use_fused_kernels
 from bln_search.specs import ArmSpec, TrainingSpec
@@ -28,7 +25,7 @@ from bln_search.specs.sections.precision import TrainingPrecision
 from bln_search.training import TrainingRun
 from bln_search.training.step_precision import use_training_precision
 
-BATCH = 25
+BATCH, STEPS = 25, 20
 OPTIONS: dict[str, dict[str, Any]] = {
     "plain": {},
     "fused_norms": {"fused_norms": True},
@@ -39,20 +36,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def make_run(options: dict[str, Any], device: str) -> TrainingRun:
-    """Return a training run with random images."""
-    torch.manual_seed(0)
-    network = LeNet((1, 28, 28), 10, partial(BLN, batch_size=BATCH)).to(device)
-    examples = torch.randn(BATCH, 1, 28, 28, device=device), torch.randint(10, (BATCH,), device=device)
-    data = PreparedData(dict.fromkeys(Split, examples), (1, 28, 28), 10)
-    network.train()
-    return TrainingRun(network, data, TrainingSpec(**options), ArmSpec(method="bln"), seed=0)
-
-
-def read_mini_batch(run: TrainingRun) -> tuple[Tensor, Tensor]:
-    """Return the images and labels of the only mini-batch."""
-    inputs, targets = run.data.splits[Split.TRAIN]
-    assert isinstance(inputs, Tensor)
-    return inputs, targets
+    """Return a training run with one mini-batch of random images."""
+    spec, arm = TrainingSpec(batch_size=BATCH, **options), ArmSpec(method="bln")
+    return make_training_run("lenet", (1, 28, 28), partial(BLN, batch_size=BATCH), spec, arm, device=device)
 
 
 @contextmanager
@@ -64,22 +50,13 @@ def step_context(run: TrainingRun) -> Iterator[None]:
 
 def count_steps_per_second(run: TrainingRun, seconds: float, device: str) -> float:
     """Return the training steps per second, over at least this time; the device is awaited at the end only."""
-    inputs, targets = read_mini_batch(run)
     with step_context(run):
-        run.take_optimizer_step(inputs, targets)
-        _wait(device)
-        start, steps = time.perf_counter(), 0
-        while time.perf_counter() - start < seconds:
-            for _ in range(20):
-                run.take_optimizer_step(inputs, targets)
-            steps += 20
-            _wait(device)
-        return steps / (time.perf_counter() - start)
-
-
-def _wait(device: str) -> None:
-    if device != "cpu":
-        torch.cuda.synchronize(device)
+        take_steps(run)
+        total = steps = 0.0
+        while total < seconds:
+            total += time_call(partial(take_steps, run, STEPS), device)
+            steps += STEPS
+        return steps / total
 
 
 def measure_options(device: str, turns: int, seconds: float) -> dict[str, Any]:
@@ -90,8 +67,7 @@ def measure_options(device: str, turns: int, seconds: float) -> dict[str, Any]:
         try:
             runs[name] = make_run(options, device)
             with step_context(runs[name]):
-                for _ in range(3):  # kernels are compiled
-                    runs[name].take_optimizer_step(*read_mini_batch(runs[name]))
+                take_steps(runs[name], 3)  # kernels are compiled
         except (ModelError, RuntimeError) as error:
             errors[name] = str(error).partition("\n")[0]
     rates: dict[str, list[float]] = {name: [] for name in runs if name not in errors}
@@ -101,7 +77,7 @@ def measure_options(device: str, turns: int, seconds: float) -> dict[str, Any]:
     measured = {
         name: {
             "steps_per_second": spread(values),
-            "ratio": spread([value / plain for value, plain in zip(values, rates["plain"], strict=True)]),
+            "ratio": spread(ratios(values, rates["plain"])),
         }
         for name, values in rates.items()
     }

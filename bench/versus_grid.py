@@ -29,15 +29,14 @@ from typing import Any
 import torch
 
 from bench.orchestration import CORES, prepare_data
+from bench.support.one_pass import collect_frozen_populations
 from bench.support.reporting import finish, make_parser, run_in_process, spread
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
-from bln_search.core.enums import Correction, PopulationEstimate, Split
+from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.method import Method
 from bln_search.data.prepared import PreparedData
-from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.execution.loaded_network import build_initialized_network
-from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.specs import TrialSpec, list_planned_trial_specs, parse_study
 from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import copy_weights_into_network
@@ -65,12 +64,10 @@ def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float
     network, weights = _train(trial, data)
     copy_weights_into_network(network, weights)
     size = trial.training.batch_size
-    layers = get_norms_by_name(network)
     inputs, targets = data.splits[Split.TRAIN]
+    assert isinstance(inputs, torch.Tensor)
     complete = len(inputs) // size * size
-    batches = (x for x, _ in iter_mini_batches_with_fillers(inputs[:complete], targets[:complete], size))
-    gathered = {str(PopulationEstimate.FROZEN): collect_moments_with_frozen_weights(network, batches)}
-    populations = compute_populations_of_layers(layers, gathered, Correction.BESSEL, per_slot=False)
+    populations = collect_frozen_populations(network, inputs[:complete], targets[:complete], size)
     for layer, estimates in populations.items():
         layer.configure(InferenceConfiguration(configuration), estimates[PopulationEstimate.FROZEN])
     network.eval()
@@ -166,12 +163,9 @@ def run_optuna(epochs: int, folder: Path) -> dict[str, float]:
 
 
 def _means(losses: dict[str, list[float]]) -> dict[str, float]:
-    if {configuration: len(values) for configuration, values in losses.items()} != dict.fromkeys(
-        CONFIGURATIONS, len(SEEDS)
-    ):
-        raise RuntimeError(
-            f"the grid is incomplete: { ({configuration: len(values) for configuration, values in losses.items()}) }"
-        )
+    counts = {configuration: len(values) for configuration, values in losses.items()}
+    if counts != dict.fromkeys(CONFIGURATIONS, len(SEEDS)):
+        raise RuntimeError(f"the grid is incomplete: {counts}")
     return {configuration: sum(values) / len(values) for configuration, values in losses.items()}
 
 
