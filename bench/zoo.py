@@ -20,7 +20,7 @@ from __future__ import annotations
 import multiprocessing
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -28,15 +28,25 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from torch import nn
 
 from bench.support.reporting import finish, make_parser, spread
-from bench.support.zoo.comparison import EVALUATIONS, compare_rows, compare_search, evaluate_in_one_pass, plain_losses
+from bench.support.timing import time_call
+from bench.support.zoo.comparison import (
+    BATCHES,
+    EVALUATIONS,
+    FEW_BATCHES,
+    Prepared,
+    Setting,
+    compare_rows,
+    compare_search,
+    draw_batches,
+    evaluate,
+    plain_losses,
+    prepare,
+)
 from bench.support.zoo.networks import NETWORKS, Examples, images, labeled_pixels
-from bench.support.zoo.preparation import BATCHES, FEW_BATCHES, Prepared, Setting, draw_batches, prepare
 from bench.support.zoo.recipes import run_recipes
-from bench.support.zoo.survey import repeat_failed, run_survey
-from bln_search.api.ranked.table import RankedConfigurations
+from bench.support.zoo.survey import run_survey
 
 PROCESSES = 2
 FIRST_BATCHES, PAIRS = 8, 2
@@ -60,31 +70,20 @@ def settings(*, quick: bool) -> Iterator[Setting]:
 def measure_times(subject: Prepared, batches: Sequence[Examples]) -> dict[str, Any]:
     """Return the processor time of the plain loop over the one pass, without and with its one-time cost.
 
-    `ratio` is over further mini-batches, `whole` over all mini-batches of one call.
+    `ratio` is over further mini-batches, `whole` over all mini-batches of one call. Warnings were checked before.
     """
+    choices = list(evaluate(subject, batches[:1]))
+    works: dict[str, Callable[[], object]] = {
+        "first": partial(evaluate, subject, batches[:FIRST_BATCHES]),
+        "all": partial(evaluate, subject, batches),
+        "plain": lambda: [plain_losses(subject.network, row, batches[FIRST_BATCHES:]) for row in choices],
+    }
     ratios, wholes = [], []
     for _ in range(PAIRS):
-        first_seconds, _ = time_call(partial(evaluate_in_one_pass, subject, batches[:FIRST_BATCHES]))
-        all_seconds, ranked = time_call(partial(evaluate_in_one_pass, subject, batches))
-        plain_seconds, _ = time_call(partial(plain_loop, subject.network, ranked, batches[FIRST_BATCHES:]))
-        ratios.append(plain_seconds / (all_seconds - first_seconds))
-        wholes.append(plain_seconds / len(batches[FIRST_BATCHES:]) * len(batches) / all_seconds)
+        seconds = {name: time_call(work, clock=time.process_time) for name, work in works.items()}
+        ratios.append(seconds["plain"] / (seconds["all"] - seconds["first"]))
+        wholes.append(seconds["plain"] / len(batches[FIRST_BATCHES:]) * len(batches) / seconds["all"])
     return {"ratio": spread(ratios), "whole": spread(wholes), "batches": len(batches)}
-
-
-def plain_loop(network: nn.Module, ranked: RankedConfigurations, batches: Sequence[Examples]) -> None:
-    """Evaluate all rows one after another."""
-    for choice in ranked:
-        plain_losses(network, choice, batches)
-
-
-def time_call(work: partial[Any]) -> tuple[float, Any]:
-    """Return processor seconds and result of a call; its warnings were checked before."""
-    start = time.process_time()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        result = work()
-    return time.process_time() - start, result
 
 
 def describe_setting(setting: Setting) -> dict[str, Any]:
@@ -113,7 +112,11 @@ def measure_setting(setting: Setting) -> dict[str, Any]:
         entry["search"]["float64"] = compare_search(double)
     elif setting.method == "same":
         batches = FIRST_BATCHES + (FURTHER_BATCHES if entry["pixels"] else FURTHER_SEQUENCES)
-        entry["time"] = measure_times(single, draw_batches(NETWORKS[setting.network], setting, batches, torch.float32))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            entry["time"] = measure_times(
+                single, draw_batches(NETWORKS[setting.network], setting, batches, torch.float32)
+            )
     return entry
 
 
@@ -163,18 +166,15 @@ def summarize(entries: Sequence[dict[str, Any]]) -> dict[str, Any]:
 def main() -> None:
     parser = make_parser(__doc__ or "")
     parser.add_argument("--survey", action="store_true", help="convert and evaluate networks of timm and others")
-    parser.add_argument("--again", action="store_true", help="with --survey: only networks that took too long, merged")
+    parser.add_argument("--seconds", type=float, default=30, help="with --survey: processor time for each network")
     parser.add_argument("--recipes", action="store_true", help="run the recipes with MONAI, Lightning and PyG")
     options = parser.parse_args()
     torch.set_num_threads(1)
     if options.recipes:
         run_recipes(save=options.save)
         return
-    if options.survey and options.again:
-        repeat_failed(save=options.save)
-        return
     if options.survey:
-        run_survey(quick=options.quick, save=options.save)
+        run_survey(seconds=options.seconds, quick=options.quick, save=options.save)
         return
     entries = []
     print("network, method, mini-batch, layers, rows; differences in single precision of mean losses and of losses, in")

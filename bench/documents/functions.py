@@ -11,7 +11,7 @@ from bench.documents.ap2_cells import Cell, DecayRun
 from bench.documents.formats import half_text, summary_text
 from bench.documents.study_losses import StudyLosses, minus
 from bench.support.reporting import load_result, read_result
-from bench.support.zoo.survey_evaluation import KEPT
+from bench.support.zoo.survey import KEPT
 from bln_search.cli.studies.progress.remaining_time import format_seconds
 from bln_search.core.metric_description import RETRIEVAL_METRICS
 from bln_search.ranking.per_layer import PerLayerResult

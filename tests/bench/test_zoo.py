@@ -5,8 +5,8 @@ from __future__ import annotations
 from torch import nn
 
 from bench import zoo
+from bench.support.zoo.comparison import Setting
 from bench.support.zoo.networks import Subject, images
-from bench.support.zoo.preparation import Setting
 
 
 def test_rejected_network_is_a_result(monkeypatch):

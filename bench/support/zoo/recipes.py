@@ -16,9 +16,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bench.support.relative_difference import largest_relative_difference
 from bench.support.reporting import finish
-from bench.support.zoo.comparison import losses_in
+from bench.support.zoo.comparison import largest_relative_difference, losses_in
 from bln_search.api.apply import apply_configuration
 from bln_search.core.errors import BatchDependenceWarning
 

@@ -7,9 +7,8 @@ import torch
 from torch import nn
 
 from bench.support.zoo import comparison as zoo_comparison
-from bench.support.zoo.comparison import compare_rows, compare_search
+from bench.support.zoo.comparison import Prepared, Setting, compare_rows, compare_search, prepare
 from bench.support.zoo.networks import NETWORKS
-from bench.support.zoo.preparation import Prepared, Setting, prepare
 from bln_search.api.convert import convert
 from tests.support.tiers import latin
 
@@ -50,6 +49,6 @@ def test_ill_conditioned_rows_are_compared_in_double_precision():
     parts = nn.Flatten(), nn.Linear(12, 8), nn.BatchNorm1d(8), nn.Linear(8, 8), Chaotic(), nn.Linear(8, 10)
     network = convert(nn.Sequential(*parts).eval(), method="same")
     batches = [(torch.randn(6, 12), torch.randint(0, 10, (6,))) for _ in range(4)]
-    rows = compare_rows(Prepared(network, batches, batches, "1 BN", None))
+    rows = compare_rows(Prepared(network, batches, batches))
     assert set(rows["ill_conditioned"]) & {"TT-- frozen", "TF-- frozen", "FT-- frozen", "FF--"}
     assert max(rows["ill_conditioned"].values()) < 1e-6

@@ -8,11 +8,8 @@ import time
 import pytest
 from torch import nn
 
-from bench.support.zoo import survey
-from bench.support.zoo.survey_evaluation import survey_conversion
-from bench.support.zoo.survey_evaluation import survey_evaluation as evaluate
-from bench.support.zoo.survey_families import TIMM_FAMILIES
-from bench.support.zoo.survey_subjects import Surveyed
+from bench.support.zoo.survey import summarize_survey, summary_line, survey_conversion, survey_evaluation
+from bench.support.zoo.surveyed import Surveyed
 
 
 class Mixing(nn.Module):
@@ -75,20 +72,20 @@ def test_conversion_is_classified(name, status, reason):
 
 
 def test_evaluation_equals_the_plain_loop():
-    result = evaluate(own("batch norm"))
+    result = survey_evaluation(own("batch norm"), 30)
     assert (result["one_pass"], result["rows"], result["pixels"]) == (True, 7, 8)
     assert max(result["losses"], result["changed"]) < 1e-5
 
 
 def test_network_that_mixes_examples_is_evaluated_one_by_one():
-    result = evaluate(own("mixing"))
+    result = survey_evaluation(own("mixing"), 30)
     assert not result["one_pass"]
     assert "does not treat examples independently" in result["refusal"]
     assert result["rows"] == 7
 
 
 def test_time_limit_ends_an_evaluation():
-    assert evaluate(own("sleeping"), 0.05)["failed"] == "it takes more than 0.05 s of processor time"
+    assert survey_evaluation(own("sleeping"), 0.05)["failed"] == "it takes more than 0.05 s of processor time"
 
 
 def test_summary_counts_networks_by_library_and_result():
@@ -96,13 +93,9 @@ def test_summary_counts_networks_by_library_and_result():
         {"library": "torch", "network": name, "family": name, "reason": None, **survey_conversion(own(name))}
         for name in ("batch norm", "both", "none")
     ]
-    entries[0]["evaluation"] = evaluate(own("batch norm"))
+    entries[0]["evaluation"] = survey_evaluation(own("batch norm"), 30)
     entries[1]["evaluation"] = {"failed": "it takes too long"}
-    summary = survey.summarize_survey(entries)
+    summary = summarize_survey(entries)
     assert summary["statuses"] == {"torch": {"converted": 1, "partly converted": 1, "no normalization layer": 1}}
     assert (summary["evaluated"], summary["in_one_pass"], summary["failed"]) == (1, 1, ["both"])
-    assert all(survey.summary_line(entry).startswith("torch") for entry in entries)
-
-
-def test_networks_of_timm_have_distinct_families():
-    assert len(set(TIMM_FAMILIES.values())) == len(TIMM_FAMILIES) == 98
+    assert all(summary_line(entry).startswith("torch") for entry in entries)
