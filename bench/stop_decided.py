@@ -22,10 +22,12 @@ from torch.nn import functional as F
 
 import bln_search
 from bench.support.reporting import finish, make_parser, spread
-from bln_search.api.estimates import parse_population_loaders
-from bln_search.api.inputs.condition_loaders import SplitLoaders, parse_condition_loaders
-from bln_search.api.inputs.evaluation_data import EvaluationData
-from bln_search.api.inputs.role_loader import RoleLoader
+from bln_search.api.inputs.evaluation_data import (
+    Condition,
+    EvaluationData,
+    parse_condition_loaders,
+    parse_population_loaders,
+)
 from bln_search.api.network_evaluation import CheckedEvaluationArguments, LoadedSplit, NetworkEvaluator, PreparedRows
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.table import RankedConfigurations
@@ -38,7 +40,7 @@ from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.class_counts import ClassCounter
 from bln_search.models import build_model
 from bln_search.norms import BLN
-from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.comparison import Verdict
 from bln_search.settings import load_settings
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
@@ -129,16 +131,16 @@ class RecordedEvaluator(NetworkEvaluator):
         """The rows with the populations that were collected once."""
         return self._prepared
 
-    def load_validation_split(self, condition: SplitLoaders[RoleLoader], classes: ClassCounter) -> LoadedSplit:
+    def load_validation_split(self, condition: Condition, classes: ClassCounter) -> LoadedSplit:
         """The split with its mini-batches in the present order."""
         split = super().load_validation_split(condition, classes)
         return replace(split, batches=[split.batches[position] for position in self.order])
 
     def evaluate_batches_of_split(
-        self, split: LoadedSplit, batches: Sequence[int], rows: Sequence[InferenceRow], populations: Populations
+        self, split: LoadedSplit, batches: Sequence[int], rows: Sequence[InferenceRow], prepared: PreparedRows
     ) -> list[ExampleOutcomes | str]:
         """The recorded outcomes."""
-        del populations
+        del prepared
         size = split.batch_size
         examples = np.concatenate([self.order[batch] * size + np.arange(size) for batch in batches])
         recorded = (self._recorded[row] for row in rows)

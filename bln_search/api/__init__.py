@@ -6,11 +6,10 @@ from bln_search.api.compared_scores import ComparedScore, ComparedScores
 from bln_search.api.convert import convert
 from bln_search.api.corrupt import corrupt
 from bln_search.api.evaluate import evaluate_configurations
-from bln_search.api.export.exported import ExportedNetwork
 from bln_search.api.export.loading import load
 from bln_search.api.export.own_export import ExportReport, export
-from bln_search.api.export.study_export import export_trained_row
-from bln_search.api.export.trained_export import TrainedRow
+from bln_search.api.export.study_export import TrainedRow, export_trained_row
+from bln_search.api.export.study_network import ExportedNetwork
 from bln_search.api.fine_tune import FineTuningResult, fine_tune
 from bln_search.api.initialize import initialize
 from bln_search.api.layer_search import search_layers

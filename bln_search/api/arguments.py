@@ -9,6 +9,7 @@ from typing import Literal
 import torch
 from torch import nn
 
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.errors import ModelError
 from bln_search.norms.network.layers import MomentsByEstimate
 
@@ -51,6 +52,18 @@ def parse_batch_sizes(batch_sizes: Sequence[int] | None) -> tuple[int, ...] | No
     if not sizes or not all(_is_whole_number(size) and size >= 1 for size in sizes):
         raise ValueError(f"batch_sizes is a list of whole numbers of at least 1, as in [1, 25], not {batch_sizes!r}")
     return tuple(dict.fromkeys(int(size) for size in sizes))
+
+
+def parse_blends(blends: Sequence[float | str]) -> tuple[PopulationWeight, ...]:
+    """The weights of `blends`, each once.
+
+    Raises:
+        TypeError: It is not a sequence.
+        ValueError: A weight is not possible.
+    """
+    if isinstance(blends, str) or not isinstance(blends, Sequence):
+        raise TypeError(f'blends is a list of weights, as in [0.1, "N16"], not {blends!r}')
+    return tuple(dict.fromkeys(PopulationWeight.parse(blend) for blend in blends))
 
 
 def parse_memory_limit(memory_limit: int) -> int:

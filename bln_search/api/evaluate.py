@@ -10,16 +10,15 @@ from torch import nn
 from bln_search.api.arguments import (
     CorrectionName,
     parse_batch_sizes,
+    parse_blends,
     parse_flag,
     parse_gathered_moments,
     parse_memory_limit,
 )
-from bln_search.api.estimates import parse_blends, parse_population_loaders
 from bln_search.api.inputs.batch_forms import Target
-from bln_search.api.inputs.condition_loaders import parse_condition_loaders
-from bln_search.api.inputs.evaluation_data import EvaluationData
+from bln_search.api.inputs.evaluation_data import EvaluationData, parse_condition_loaders, parse_population_loaders
+from bln_search.api.inputs.loaders import Loader
 from bln_search.api.inputs.metrics import UserMetric, parse_metrics
-from bln_search.api.inputs.role_loader import Loader
 from bln_search.api.inputs.score import UserScore, parse_score
 from bln_search.api.network_evaluation import CheckedEvaluationArguments, NetworkEvaluator
 from bln_search.api.network_list import compute_fingerprints_unless_equal, parse_networks

@@ -16,7 +16,7 @@ from bln_search.api.arguments import check_network_is_module
 from bln_search.api.compiled import run_compiled_networks_eagerly
 from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
 from bln_search.api.inputs.adapters import BatchAdapter
-from bln_search.api.inputs.role_loader import Loader, RoleLoader, check_iterators_read_once
+from bln_search.api.inputs.loaders import Loader, RoleLoader, check_iterators_read_once
 from bln_search.api.inputs.score import parse_score
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.table import RankedConfigurations
@@ -215,7 +215,7 @@ class _FineTuningCallbacks:
         device = next(network.parameters()).device
         self.adapter = BatchAdapter(network, options.get("forward"), options.get("target"), device)
         self.loader = RoleLoader(loader, "train_loader")
-        self.adapter.try_network_and_score_on_sample(self.loader, self.score)
+        self.adapter.try_samples([self.loader], [], self.score)
 
     def iter_epoch_mini_batches(self) -> Any:
         """Inputs and targets of an epoch."""

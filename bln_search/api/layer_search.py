@@ -18,22 +18,17 @@ from bln_search.api.arguments import (
     LayerSearchName,
     OtherLayersName,
     check_network_is_module,
-    get_network_device,
     parse_flag,
     parse_gathered_moments,
     parse_memory_limit,
 )
 from bln_search.api.compiled import run_compiled_networks_eagerly
-from bln_search.api.estimates import collect_all_population_estimates, parse_population_loaders
-from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.fixed_layers import find_fixed_layers, stored_populations_of_fixed_layers
-from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
-from bln_search.api.inputs.condition_loaders import SplitLoaders
-from bln_search.api.inputs.evaluation_data import EvaluationData
-from bln_search.api.inputs.loaders import load_split_into_memory
-from bln_search.api.inputs.role_loader import Loader
+from bln_search.api.inputs.evaluation_data import EvaluationData, load_split_into_memory, parse_population_loaders
+from bln_search.api.inputs.loaders import Loader
 from bln_search.api.inputs.score import UserScore, describe_score, last_score_had_correctness, parse_score
+from bln_search.api.preparation import PreparedNetwork
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.layers import RankedLayers
 from bln_search.api.weighted_search import find_search_weights
@@ -48,7 +43,6 @@ from bln_search.core.enums import (
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
-from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.isolated_passes import untouched_networks
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
@@ -56,7 +50,7 @@ from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.evaluators import make_per_layer_evaluator
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms.moment_collection import LayerMoments
-from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
+from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.ranking.paired.per_layer_results import combine_layer_searches_of_networks
 from bln_search.search.layers.search import (
     LayerSearchOptions,
@@ -66,7 +60,6 @@ from bln_search.search.layers.search import (
 from bln_search.search.layers.strategies import StrategyOptions
 from bln_search.specs.problems import problems_from_pydantic_errors
 from bln_search.specs.sections.layer_search import LayerSearchSpec
-from bln_search.tasks.score import Score
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
@@ -166,31 +159,35 @@ def search_layers(
     gathered = parse_gathered_moments(gathered)
     layers = get_norms_by_name(network)
     kept = find_fixed_layers(layers, groups, parse_enum(UngroupedLayers, others, "others"))
-    adapter = BatchAdapter(
-        network, forward, target, get_network_device(network), ProgressLines(enabled=parse_flag("progress", progress))
-    )
-    data = EvaluationData.from_loaders(
-        parse_population_loaders(train_loader), [SplitLoaders(None, validation_loader, test_loader)]
-    )
+    data = EvaluationData.from_loaders(parse_population_loaders(train_loader), {None: (validation_loader, test_loader)})
     with untouched_networks([network]):
-        data.try_network_on_first_batches(adapter, scoring, one_pass=False, per_slot=parse_flag("per_slot", per_slot))
-        batches, test_batches, not_finite_note = _load_validation_and_test_batches(data, scoring, adapter)
-        loaders = zip(("validation_loader", "test_loader"), (batches, test_batches or []), strict=True)
+        prepared = PreparedNetwork(
+            network,
+            data,
+            score=scoring,
+            forward=forward,
+            target=target,
+            per_slot=parse_flag("per_slot", per_slot),
+            one_pass=False,
+            progress=ProgressLines(enabled=parse_flag("progress", progress)),
+        )
+        adapter, (condition,) = prepared.adapter, data.conditions
+        batches = load_split_into_memory(condition.validation, scoring, adapter)
+        not_finite_note = adapter.not_finite_note
+        test_batches = None if condition.test is None else load_split_into_memory(condition.test, scoring, adapter)
         named_inputs = [
             (f"mini-batch {number} (counted from 0) of {name}", inputs)
-            for name, loaded in loaders
+            for name, loaded in (("validation_loader", batches), ("test_loader", test_batches or []))
             for number, (inputs, _) in enumerate(loaded)
         ]
         fold_of_batch = assign_mini_batches_to_folds(len(batches), folds)
         weights = find_search_weights(scoring, adapter, batches, test_batches, fold_of_batch)
-        estimates = collect_all_population_estimates(adapter, layers, data.populations, gathered, kept=kept)
-        measured_with = NetworkFingerprint.of_network(network)
-        if parsed_estimate not in estimates:
-            raise DataError(f"there is no population estimate {parsed_estimate}: there are {', '.join(estimates)}")
-        populations = {
-            **compute_populations_of_layers(layers, estimates, parsed_correction, per_slot=per_slot),
-            **stored_populations_of_fixed_layers(kept, parsed_estimate),
-        }
+        measured = prepared.measure_populations(gathered, parsed_correction, kept=kept)
+        if parsed_estimate not in measured.estimates:
+            raise DataError(
+                f"there is no population estimate {parsed_estimate}: there are {', '.join(measured.estimates)}"
+            )
+        populations = {**measured.values, **stored_populations_of_fixed_layers(kept, parsed_estimate)}
         searched_score = scoring if weights is None else weights.scale_losses(scoring)
         options = PerLayerEvaluatorOptions(
             parsed_estimate,
@@ -204,10 +201,7 @@ def search_layers(
             evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
             if search is None:
                 spec = spec.model_copy(update={"search": _choose_exact_or_coordinate_search(evaluator, evaluations)})
-            if spec.search is LayerSearchAlgorithm.EXACT:
-                _check_search_space_enumerable(evaluator)
-            else:
-                _check_evaluation_budget(evaluations, len(evaluator.space.choice_digits_by_uniform_configuration()))
+            _check_search_fits_space(spec.search, evaluator, evaluations)
             adapter.progress.start_part("search_layers", "mini-batches under every configuration", len(batches))
             record = search_layers_and_cross_validate(
                 evaluator,
@@ -237,7 +231,7 @@ def search_layers(
         record,
         {name: populations[layer] for name, layer in layers.items() if layer in populations},
         blends={name: layer.blend for name, layer in kept.items() if layer.blend is not None},
-        measured_with=measured_with,
+        measured_with=measured.measured_with,
     )
 
 
@@ -252,17 +246,6 @@ def _named_inputs_in_errors(not_finite_note: str | None) -> Iterator[None]:
         raise ModelError(f"{error}; {not_finite_note}") from error
 
 
-def _load_validation_and_test_batches(
-    data: EvaluationData, score: Score, adapter: BatchAdapter
-) -> tuple[list[MiniBatch], list[MiniBatch] | None, str | None]:
-    """The mini-batches of the validation split and of the test split, and which validation inputs are not finite."""
-    validation_loader, *test_loaders = data.loaders_of_all_splits
-    validation = load_split_into_memory(validation_loader, score, adapter)
-    note = adapter.not_finite_note
-    test = [load_split_into_memory(loader, score, adapter) for loader in test_loaders]
-    return validation, test[0] if test else None, note
-
-
 def _choose_exact_or_coordinate_search(evaluator: PerLayerEvaluator, evaluations: int) -> LayerSearchAlgorithm:
     """`exact` if the tree evaluator can enumerate the space, or plain forward passes within `evaluations`."""
     limit = (
@@ -275,21 +258,21 @@ def _choose_exact_or_coordinate_search(evaluator: PerLayerEvaluator, evaluations
     )
 
 
-def _check_search_space_enumerable(evaluator: PerLayerEvaluator) -> None:
-    """Raise ModelError for more configurations than can be enumerated."""
-    if evaluator.space.num_configurations > evaluator.max_configurations:
-        raise ModelError(
-            f"there are {evaluator.space.num_configurations:,} per-layer configurations, more than the "
-            f'{evaluator.max_configurations:,} that search="exact" enumerates: use search="coordinate" or '
-            'search="beam", or tie layers together, as in groups={"early": ["features.*"]}'
-        )
-
-
-def _check_evaluation_budget(evaluations: int, uniform_count: int) -> None:
-    """Raise ValueError for fewer evaluations than uniform configurations."""
-    if evaluations < uniform_count:
+def _check_search_fits_space(search: LayerSearchAlgorithm, evaluator: PerLayerEvaluator, evaluations: int) -> None:
+    """Raise ModelError for more configurations than `exact` enumerates, ValueError for too few evaluations."""
+    space = evaluator.space
+    if search is LayerSearchAlgorithm.EXACT:
+        if space.num_configurations > evaluator.max_configurations:
+            raise ModelError(
+                f"there are {space.num_configurations:,} per-layer configurations, more than the "
+                f'{evaluator.max_configurations:,} that search="exact" enumerates: use search="coordinate" or '
+                'search="beam", or tie layers together, as in groups={"early": ["features.*"]}'
+            )
+        return
+    uniform = len(space.choice_digits_by_uniform_configuration())
+    if evaluations < uniform:
         raise ValueError(
-            f"evaluations: must be at least {uniform_count}, the number of uniform configurations, which are evaluated "
+            f"evaluations: must be at least {uniform}, the number of uniform configurations, which are evaluated "
             f"first, not {evaluations}"
         )
 
@@ -313,7 +296,7 @@ def _parse_layers_spec(
         **budget,
     }
     if isinstance(budget["evaluations"], int) and 1 <= budget["evaluations"] < _LEAST_EVALUATIONS:
-        section["evaluations"] = _LEAST_EVALUATIONS  # _check_evaluations checks it when the layers are known
+        section["evaluations"] = _LEAST_EVALUATIONS  # _check_search_fits_space checks it when the layers are known
     try:
         return LayerSearchSpec.model_validate(section)
     except ValidationError as error:

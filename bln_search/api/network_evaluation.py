@@ -1,30 +1,24 @@
-"""One network under every configuration: checks of its data before any pass, populations, and its ranked tables."""
+"""One network under every configuration: its populations, the evaluations of its splits, and its ranked tables."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from torch import nn
 
-from bln_search.api.arguments import get_network_device
 from bln_search.api.compiled import run_compiled_networks_eagerly
-from bln_search.api.estimates import (
-    collect_all_population_estimates,
+from bln_search.api.inputs.batch_forms import Target
+from bln_search.api.inputs.evaluation_data import Condition, EvaluationData, iter_batches_by_size
+from bln_search.api.inputs.loaders import RoleLoader
+from bln_search.api.inputs.metrics import CountedExamplesObserver
+from bln_search.api.inputs.score import describe_score, last_score_had_correctness
+from bln_search.api.preparation import (
+    MeasuredPopulations,
+    PreparedNetwork,
     get_moments_of_first_data_population,
     list_possible_inference_rows,
 )
-from bln_search.api.fingerprint import NetworkFingerprint
-from bln_search.api.inputs.adapters import BatchAdapter
-from bln_search.api.inputs.batch_forms import Target
-from bln_search.api.inputs.condition_loaders import SplitLoaders
-from bln_search.api.inputs.evaluation_data import EvaluationData
-from bln_search.api.inputs.example_order import ExampleOrder, reorder_evaluations
-from bln_search.api.inputs.loaders import iter_batches_by_size
-from bln_search.api.inputs.metrics import CountedExamplesObserver, find_dataset_length
-from bln_search.api.inputs.role_loader import RoleLoader
-from bln_search.api.inputs.score import describe_score, last_score_had_correctness
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.blend import PopulationWeight
@@ -38,14 +32,8 @@ from bln_search.evaluation.class_counts import ClassCounter
 from bln_search.evaluation.outcome_parts import EarlierParts
 from bln_search.evaluation.split_evaluation import make_evaluations, outcomes_or_undefined_reasons
 from bln_search.evaluation.split_metrics import Metric, SplitMetricRecorder
-from bln_search.norms import Normalization
-from bln_search.norms.network.layers import (
-    MomentsByEstimate,
-    compute_populations_of_layers,
-    find_row_of_original_outputs,
-    get_norms_by_name,
-)
-from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
+from bln_search.norms.network.layers import MomentsByEstimate, find_row_of_original_outputs
+from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.looks import StagedReading
 from bln_search.ranking.row_results import TrialEvaluation
@@ -73,30 +61,19 @@ class CheckedEvaluationArguments:
 
 @dataclass(frozen=True)
 class PreparedRows:
-    """What is known of one network before its splits are read.
+    """The rows of one network with the populations that they read, before its splits are read."""
 
-    Attributes:
-        estimates: Moments of each layer under each estimate.
-        populations: The population values of each layer.
-        by_estimate: The same by estimate.
-        rows: The rows.
-        measured_with: Fingerprint of the network.
-    """
-
-    estimates: MomentsByEstimate
-    populations: Populations
-    by_estimate: dict[str, dict[str, Any]]
     rows: Sequence[InferenceRow]
-    measured_with: NetworkFingerprint
+    measured: MeasuredPopulations
 
 
 @dataclass(frozen=True)
 class ConditionMeasurements:
     """The evaluations of one condition, values of metrics, and the classes of its targets."""
 
-    evaluations: list[Evaluation]
-    metric_values: dict[EvaluationKey, dict[str, float]]
-    classes: ClassCounter
+    evaluations: list[Evaluation] = field(default_factory=list)
+    metric_values: dict[EvaluationKey, dict[str, float]] = field(default_factory=dict)
+    classes: ClassCounter = field(default_factory=ClassCounter)
 
 
 @dataclass(frozen=True)
@@ -115,7 +92,7 @@ class LoadedSplit:
     batch_size: int
     batches: Sequence[MiniBatch]
     not_finite_note: str | None
-    earlier: EarlierParts
+    earlier: EarlierParts = field(default_factory=EarlierParts)
 
 
 class NetworkEvaluator:
@@ -133,14 +110,18 @@ class NetworkEvaluator:
 
     @run_compiled_networks_eagerly()
     def __init__(self, network: nn.Module, data: EvaluationData, settings: CheckedEvaluationArguments) -> None:
-        self._network, self._layers = network, get_norms_by_name(network)
-        self._adapter = BatchAdapter(
-            network, settings.forward, settings.target, get_network_device(network), settings.progress
+        self._settings = settings
+        self._network = PreparedNetwork(
+            network,
+            data,
+            score=settings.scoring,
+            forward=settings.forward,
+            target=settings.target,
+            per_slot=settings.per_slot,
+            one_pass=settings.one_pass,
+            progress=settings.progress,
         )
-        self._data, self._settings = data, settings
-        data.try_network_on_first_batches(
-            self._adapter, settings.scoring, one_pass=settings.one_pass, per_slot=settings.per_slot
-        )
+        self._adapter = self._network.adapter
         data.check_splits_hold_largest_batch(self._adapter, settings.batch_sizes)
 
     @run_compiled_networks_eagerly()
@@ -148,78 +129,68 @@ class NetworkEvaluator:
         """The ranked table of each condition; populations are collected once."""
         prepared = self.prepare_rows()
         tables: dict[str | None, RankedConfigurations] = {}
-        for condition in self._data.conditions:
-            measured = ConditionMeasurements([], {}, ClassCounter())
-            for split, loader, _ in condition.iter_splits_with_loaders():
-                self._evaluate_split_into(split, loader, prepared.rows, prepared.populations, measured)
-            tables[condition.name] = self.make_table(condition, prepared, measured)
+        for condition in self._network.data.conditions:
+            results = ConditionMeasurements()
+            for split, loader in condition.splits:
+                self.evaluate_split_into(results, split, loader, prepared.rows, prepared)
+            tables[condition.name] = self.make_table(condition, prepared, results)
         return tables
 
     def prepare_rows(self) -> PreparedRows:
         """Collect the populations, and list the rows."""
-        settings, layers = self._settings, self._layers
-        estimates = collect_all_population_estimates(self._adapter, layers, self._data.populations, settings.gathered)
-        # after a pass, which creates the weights of lazy layers
-        measured_with = NetworkFingerprint.of_network(self._network)
-        populations = compute_populations_of_layers(layers, estimates, settings.correction, per_slot=settings.per_slot)
-        rows = list_possible_inference_rows(layers, estimates, settings.blends)
-        by_estimate = _populations_by_estimate(layers, estimates, populations)
-        return PreparedRows(estimates, populations, by_estimate, rows, measured_with)
+        measured = self._network.measure_populations(self._settings.gathered, self._settings.correction)
+        rows = list_possible_inference_rows(self._network.layers, measured.estimates, self._settings.blends)
+        return PreparedRows(rows, measured)
 
     def make_table(
         self,
-        condition: SplitLoaders[RoleLoader],
+        condition: Condition,
         prepared: PreparedRows,
-        measured: ConditionMeasurements,
+        results: ConditionMeasurements,
         staged_reading: StagedReading | None = None,
     ) -> RankedConfigurations:
         """The ranked table of one condition."""
-        settings, layers = self._settings, self._layers
+        settings, layers = self._settings, self._network.layers
+        estimates = prepared.measured.estimates
+        loaders = [*self._network.data.populations.values(), *(loader for _, loader in condition.splits)]
         return RankedConfigurations(
             board=build_leaderboard_from_evaluations(
-                TrialEvaluation(arm="network", seed=0, evaluation=result) for result in measured.evaluations
+                TrialEvaluation(arm="network", seed=0, evaluation=result) for result in results.evaluations
             ),
-            populations=prepared.by_estimate,
-            outcomes=_outcomes_by_key(measured.evaluations),
-            class_prior=measured.classes.class_prior_baseline,
+            populations=prepared.measured.by_estimate,
+            outcomes={result.key: result.outcomes for result in results.evaluations if result.outcomes is not None},
+            class_prior=results.classes.class_prior_baseline,
             per_slot=settings.per_slot and any(layer.batch_size != 1 for layer in layers.values()),
-            deployed=find_row_of_original_outputs(layers, get_moments_of_first_data_population(prepared.estimates)),
+            deployed=find_row_of_original_outputs(layers, get_moments_of_first_data_population(estimates)),
             has_accuracy=last_score_had_correctness(settings.scoring),
             score=describe_score(settings.scoring),
-            metric_values=measured.metric_values,
+            metric_values=results.metric_values,
             higher_is_better={name: metric.higher_is_better for name, metric in settings.metrics.items()},
-            measured_with=prepared.measured_with,
+            measured_with=prepared.measured.measured_with,
             target_order=condition.validation.targets_of_first_reading,
             examples_by_loader={
-                loader.name: loader.num_examples
-                for loader in [*self._data.populations.values(), condition.validation, condition.test]
-                if loader is not None and loader.num_examples is not None
+                loader.name: loader.num_examples for loader in loaders if loader.num_examples is not None
             },
             staged_reading=staged_reading,
         )
 
-    def load_validation_split(self, condition: SplitLoaders[RoleLoader], classes: ClassCounter) -> LoadedSplit:
+    def load_validation_split(self, condition: Condition, classes: ClassCounter) -> LoadedSplit:
         """Read the validation split of one condition into memory.
 
         Raises:
             DataError: A loader yields other examples for this network than for the first one.
         """
-        loader, settings = condition.validation, self._settings
+        loader = condition.validation
         pairs = self._iter_counted_pairs(Split.VALIDATION, loader, classes)
-        order = ExampleOrder()
-        if self._data.networks > 1:
-            pairs = order.record_examples(pairs)
         batch_size, batches = next(
-            (size, list(batches)) for size, batches in iter_batches_by_size(pairs, settings.batch_sizes, loader.name)
+            (size, list(batches))
+            for size, batches in iter_batches_by_size(pairs, self._settings.batch_sizes, loader.name)
         )
-        if self._data.networks > 1:
-            if loader.examples_of_first_reading is None:
-                loader.examples_of_first_reading = order.fingerprints
-            reorder_evaluations([], order.fingerprints, loader.examples_of_first_reading, loader.name)
-        return LoadedSplit(loader.name, batch_size, batches, self._adapter.not_finite_note, EarlierParts())
+        loader.reorder_as_first_reading([])
+        return LoadedSplit(loader.name, batch_size, batches, self._adapter.not_finite_note)
 
     def evaluate_batches_of_split(
-        self, split: LoadedSplit, batches: Sequence[int], rows: Sequence[InferenceRow], populations: Populations
+        self, split: LoadedSplit, batches: Sequence[int], rows: Sequence[InferenceRow], prepared: PreparedRows
     ) -> list[ExampleOutcomes | str]:
         """Outcomes of each row on some mini-batches of a split, or the reason why it is undefined.
 
@@ -227,7 +198,7 @@ class NetworkEvaluator:
             split: The split.
             batches: Positions of the mini-batches.
             rows: The rows.
-            populations: The population values of each layer.
+            prepared: Their populations.
         """
         settings = self._settings
         names = [f"mini-batch {position} (counted from 0) of {split.loader}" for position in batches]
@@ -239,7 +210,7 @@ class NetworkEvaluator:
                 self._adapter.network,
                 chosen,
                 rows,
-                populations,
+                prepared.measured.values,
                 batch_size=split.batch_size,
                 score=settings.scoring,
                 one_pass=settings.one_pass,
@@ -265,55 +236,29 @@ class NetworkEvaluator:
         )
         return _add_note_to_diverged_evaluations(evaluations, split.not_finite_note)
 
-    def evaluate_test_split(
+    def evaluate_split_into(
         self,
-        condition: SplitLoaders[RoleLoader],
-        rows: Sequence[InferenceRow],
-        populations: Populations,
-        measured: ConditionMeasurements,
-    ) -> None:
-        """Add the evaluations of the test split, if there is one."""
-        if condition.test is not None:
-            self._evaluate_split_into(Split.TEST, condition.test, rows, populations, measured)
-
-    def _iter_counted_pairs(self, split: Split, loader: RoleLoader, classes: ClassCounter) -> Iterator[MiniBatch]:
-        """The mini-batches of a loader; the classes of the validation split are counted."""
-        pairs = self._adapter.iter_input_target_pairs(loader, self._settings.scoring)
-        if split is Split.VALIDATION and self._settings.scoring is cross_entropy_and_correctness:
-            return classes.iter_batches_and_count_targets(pairs)
-        return pairs
-
-    def _evaluate_split_into(
-        self,
+        results: ConditionMeasurements,
         split: Split,
         loader: RoleLoader,
         rows: Sequence[InferenceRow],
-        populations: Populations,
-        measured: ConditionMeasurements,
+        prepared: PreparedRows,
     ) -> None:
         """Add the evaluations of one split at every mini-batch size, and the values of the metrics."""
         settings = self._settings
-        pairs = self._iter_counted_pairs(split, loader, measured.classes)
-        targets = ExampleOrder()
-        if split is Split.VALIDATION and len(self._data.conditions) > 1:  # conditions are compared example by example
-            pairs = targets.record_targets(pairs)
-        order = ExampleOrder()
-        if self._data.networks > 1:  # each network reads the loader, which may yield its examples in another order
-            pairs = order.record_examples(pairs)
         of_split: list[Evaluation] = []
+        pairs = self._iter_counted_pairs(split, loader, results.classes)
         for batch_size, batches in iter_batches_by_size(pairs, settings.batch_sizes, loader.name):
-            recorder = SplitMetricRecorder(
-                settings.metrics, len(rows), find_dataset_length(loader.loader), settings.memory_limit
-            )
+            examples = loader.count_dataset()
+            recorder = SplitMetricRecorder(settings.metrics, len(rows), examples, settings.memory_limit)
             if settings.batch_sizes is not None:
-                part = f"{loader.name} in mini-batches of {batch_size}"
-                settings.progress.start_part(part, "examples", find_dataset_length(loader.loader))
+                settings.progress.start_part(f"{loader.name} in mini-batches of {batch_size}", "examples", examples)
             with self._adapter.explained_failures(loader.name):
                 evaluations = evaluate_split(
                     self._adapter.network,
                     batches,
                     rows,
-                    populations,
+                    prepared.measured.values,
                     split=split,
                     batch_size=batch_size,
                     score=settings.scoring,
@@ -328,14 +273,15 @@ class NetworkEvaluator:
                 evaluations = [replace(evaluation, accuracy=None) for evaluation in evaluations]
             evaluations = _add_note_to_diverged_evaluations(evaluations, self._adapter.not_finite_note)
             of_split.extend(evaluations)
-            measured.metric_values.update(recorder.compute_metrics_of_measured_rows(evaluations))
-        if self._data.networks > 1:
-            if loader.examples_of_first_reading is None:
-                loader.examples_of_first_reading = order.fingerprints
-            of_split = reorder_evaluations(of_split, order.fingerprints, loader.examples_of_first_reading, loader.name)
-        if targets.has_examples and loader.targets_of_first_reading is None:  # outcomes have the order of this reading
-            loader.targets_of_first_reading = targets.fingerprints
-        measured.evaluations.extend(of_split)
+            results.metric_values.update(recorder.compute_metrics_of_measured_rows(evaluations))
+        results.evaluations.extend(loader.reorder_as_first_reading(of_split))
+
+    def _iter_counted_pairs(self, split: Split, loader: RoleLoader, classes: ClassCounter) -> Iterator[MiniBatch]:
+        """The mini-batches of a loader; the classes of the validation split are counted."""
+        pairs = self._adapter.iter_input_target_pairs(loader, self._settings.scoring)
+        if split is Split.VALIDATION and self._settings.scoring is cross_entropy_and_correctness:
+            return classes.iter_batches_and_count_targets(pairs)
+        return pairs
 
 
 def _add_note_to_diverged_evaluations(evaluations: list[Evaluation], note: str | None) -> list[Evaluation]:
@@ -348,17 +294,3 @@ def _add_note_to_diverged_evaluations(evaluations: list[Evaluation], note: str |
         else evaluation
         for evaluation in evaluations
     ]
-
-
-def _populations_by_estimate(
-    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, populations: Populations
-) -> dict[str, dict[str, Any]]:
-    reached = {name: populations[layer] for name, layer in layers.items() if layer in populations}
-    return {
-        estimate: {name: by_estimate[estimate] for name, by_estimate in reached.items() if estimate in by_estimate}
-        for estimate in estimates
-    }
-
-
-def _outcomes_by_key(results: list[Evaluation]) -> dict[EvaluationKey, ExampleOutcomes]:
-    return {result.key: result.outcomes for result in results if result.outcomes is not None}

@@ -19,15 +19,14 @@ import torch
 from numpy.typing import NDArray
 
 from bln_search.api.compiled import run_compiled_networks_eagerly
-from bln_search.api.inputs.condition_loaders import SplitLoaders
-from bln_search.api.inputs.role_loader import Loader, RoleLoader
+from bln_search.api.inputs.evaluation_data import Condition, LoadersByCondition
 from bln_search.api.network_evaluation import ConditionMeasurements, LoadedSplit, NetworkEvaluator
 from bln_search.api.ranked.several_networks import rank_means_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
+from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.data.inputs import map_tensors
-from bln_search.evaluation.class_counts import ClassCounter
 from bln_search.evaluation.outcome_parts import join_outcomes
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.comparison import Verdict
@@ -45,7 +44,7 @@ SMALLEST_STAGE = 100
 
 def check_stop(
     stop: object,
-    conditions: Sequence[SplitLoaders[Loader]],
+    conditions: LoadersByCondition,
     metrics: object,
     batch_sizes: Sequence[int] | None,
 ) -> None:
@@ -55,7 +54,7 @@ def check_stop(
     if stop != "decided":
         raise ValueError(f"stop is None or 'decided', not {stop!r}")
     refused = [
-        *(["conditions (validation_loader is a dictionary)"] if conditions[0].name is not None else []),
+        *(["conditions (validation_loader is a dictionary)"] if None not in conditions else []),
         *(["metrics="] if metrics else []),
         *(["several batch_sizes="] if batch_sizes is not None and len(set(batch_sizes)) > 1 else []),
     ]
@@ -74,31 +73,36 @@ class _StagedNetwork:
         condition: The loaders.
     """
 
-    def __init__(self, evaluator: NetworkEvaluator, condition: SplitLoaders[RoleLoader]) -> None:
+    def __init__(self, evaluator: NetworkEvaluator, condition: Condition) -> None:
         self._evaluator, self._condition = evaluator, condition
         self._prepared = evaluator.prepare_rows()
-        self._measured = ConditionMeasurements([], {}, ClassCounter())
+        self._measured = ConditionMeasurements()
         self.split = evaluator.load_validation_split(condition, self._measured.classes)
         self._parts: dict[InferenceRow, list[ExampleOutcomes]] = {row: [] for row in self._prepared.rows}
         self._undefined: dict[InferenceRow, str] = {}
 
     def evaluate_stage(self, batches: Sequence[int], left: Mapping[InferenceRow, str]) -> None:
         """Evaluate the rows that have not left, and have losses, on further mini-batches."""
-        rows = [row for row in self._prepared.rows if row not in left and self._has_finite_losses(row)]
-        results = self._evaluator.evaluate_batches_of_split(self.split, batches, rows, self._prepared.populations)
+        rows = self._list_rows_with_losses(left)
+        results = self._evaluator.evaluate_batches_of_split(self.split, batches, rows, self._prepared)
         for row, result in zip(rows, results, strict=True):
             if isinstance(result, str):
                 self._undefined[row] = result
             else:
                 self._parts[row].append(result)
 
-    def _has_finite_losses(self, row: InferenceRow) -> bool:
-        return row not in self._undefined and all(np.isfinite(part.losses).all() for part in self._parts[row])
+    def _list_rows_with_losses(self, left: Mapping[InferenceRow, str]) -> list[InferenceRow]:
+        """The rows that have not left, and have finite losses so far."""
+        return [
+            row
+            for row, parts in self._parts.items()
+            if row not in left and row not in self._undefined and all(np.isfinite(part.losses).all() for part in parts)
+        ]
 
     def join_losses_of_rows(self, left: Mapping[InferenceRow, str]) -> NDArray[np.float64]:
         """Losses of the rows with losses that have not left, in the order of reading, (rows, examples)."""
-        rows = [row for row in self._prepared.rows if row not in left and self._has_finite_losses(row)]
-        return np.array([np.concatenate([part.losses for part in self._parts[row]]) for row in rows], np.float64)
+        parts = (self._parts[row] for row in self._list_rows_with_losses(left))
+        return np.array([np.concatenate([part.losses for part in of_row]) for of_row in parts], np.float64)
 
     @property
     def counted_examples(self) -> int:
@@ -137,13 +141,16 @@ class _StagedNetwork:
     def add_test_split(self, rows: set[InferenceRow], reading: StagedReading) -> RankedConfigurations:
         """The latest table with the test split, evaluated in these rows."""
         chosen = [row for row in self._prepared.rows if row in rows]
-        self._evaluator.evaluate_test_split(self._condition, chosen, self._prepared.populations, self._measured)
+        if self._condition.test is not None:
+            self._evaluator.evaluate_split_into(
+                self._measured, Split.TEST, self._condition.test, chosen, self._prepared
+            )
         return self._evaluator.make_table(self._condition, self._prepared, self._measured, reading)
 
 
 @run_compiled_networks_eagerly()
 def evaluate_until_decided(
-    evaluators: Sequence[NetworkEvaluator], condition: SplitLoaders[RoleLoader], fingerprints: tuple[str, ...]
+    evaluators: Sequence[NetworkEvaluator], condition: Condition, fingerprints: tuple[str, ...]
 ) -> RankedConfigurations:
     """Evaluate networks on the validation split stage by stage, until the recommendation is decided.
 

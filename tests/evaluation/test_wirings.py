@@ -13,11 +13,10 @@ import pytest
 import torch
 
 import bln_search
-from bln_search.api.estimates import collect_all_population_estimates, parse_population_loaders
 from bln_search.api.inputs.adapters import BatchAdapter
-from bln_search.api.inputs.evaluation_data import EvaluationData
-from bln_search.api.inputs.loaders import load_split_into_memory
-from bln_search.api.inputs.role_loader import RoleLoader
+from bln_search.api.inputs.evaluation_data import EvaluationData, load_split_into_memory, parse_population_loaders
+from bln_search.api.inputs.loaders import RoleLoader
+from bln_search.api.preparation import collect_all_population_estimates
 from bln_search.core.enums import Correction
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
@@ -219,7 +218,7 @@ def make_checked_tree(case):
     wiring, adapter = case.wiring, BatchAdapter(case.network, None, None, torch.device("cpu"))
     layers = get_norms_by_name(case.network)
     with unreached_layers_allowed(wiring):
-        data = EvaluationData.from_loaders(parse_population_loaders(case.loader(case.train)), ())
+        data = EvaluationData.from_loaders(parse_population_loaders(case.loader(case.train)), {})
         moments = collect_all_population_estimates(adapter, layers, data.populations, None)
     populations = compute_populations_of_layers(
         layers, moments, Correction(wiring.correction), per_slot=wiring.per_slot

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bln_search.api.export.example_inputs import ExampleInputs
-from bln_search.api.export.outputs import flatten_outputs_by_name
+from bln_search.api.export.passes import ExampleInputs, flatten_outputs_by_name
 from bln_search.api.export.runtimes import Program
 from bln_search.core.undefined_reasons import mini_batch_exceeds_slots_reason
 

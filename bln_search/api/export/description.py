@@ -7,7 +7,10 @@ and BLN that earlier versions did not have; 6, that of a study with another task
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import platform
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, field_validator, model_serializer
 
@@ -16,6 +19,7 @@ from bln_search.core.enums import AffineSharing, NormalizedAxes, PopulationEstim
 from bln_search.core.loss_description import CROSS_ENTROPY
 from bln_search.core.method import Method
 from bln_search.core.tasks import TaskName
+from bln_search.core.version import VERSION
 from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.data import Standardization
 
@@ -26,6 +30,18 @@ STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT, STUDY_OPTIONS_FORMAT, NETWORK_OPTION
 def output_name_for_task(task: TaskName) -> str:
     """The name of the output of the programs of a study's network."""
     return "numbers" if task is TaskName.REGRESSION else "logits"
+
+
+_PACKAGES = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "onnxscript")
+
+
+def collect_package_versions() -> dict[str, str]:
+    """The versions of bln-search, Python, and the installed packages that write exports."""
+    versions = {"bln_search": VERSION, "python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(PackageNotFoundError):
+            versions[package] = version(package)
+    return versions
 
 
 class _FrozenSchema(BaseModel):
@@ -120,15 +136,35 @@ class ExportOrigin(_FrozenSchema):
     trained_with: dict[str, Any]
 
 
-class StudyNetworkDescription(_FrozenSchema):
+class ExportDescription(_FrozenSchema):
+    """What configuration.json says of every exported network.
+
+    Attributes:
+        format: Number of the format.
+        folded: The programs have affine steps instead of normalization layers.
+        not_folded_because: Why the layers are not folded; None if they are.
+        versions: Versions of packages, by name.
+        files: SHA-256 of each file, by file name.
+    """
+
+    format: int
+    folded: bool = False
+    not_folded_because: str | None = None
+    versions: dict[str, str] = Field(default_factory=collect_package_versions)
+    files: dict[str, str] = {}
+
+    @property
+    def has_program(self) -> bool:
+        """Whether there is a program of torch.export or ONNX."""
+        return any(name.endswith((".pt2", ".onnx")) for name in self.files)
+
+
+class StudyNetworkDescription(ExportDescription):
     """The content of configuration.json for a network of a study.
 
     Attributes:
         task: What the network was trained for.
         loss: Name and unit of the loss.
-        folded: The programs have affine steps instead of normalization layers.
-        not_folded_because: Why the layers are not folded; None if they are.
-        files: SHA-256 of each file, by file name.
     """
 
     format: Literal[1, 3, 4, 6]
@@ -138,12 +174,8 @@ class StudyNetworkDescription(_FrozenSchema):
     normalization: NormalizationDescription
     row: ExportedRowDescription
     standardization: Standardization
-    folded: bool
-    not_folded_because: str | None
     figures: ExportedRowMetrics
     origin: ExportOrigin
-    versions: dict[str, str]
-    files: dict[str, str]
 
     @model_serializer(mode="wrap")
     def _omit_task_of_classification(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
@@ -204,7 +236,7 @@ class NormLayerDescription(_FrozenSchema):
         return values
 
 
-class OwnNetworkDescription(_FrozenSchema):
+class OwnNetworkDescription(ExportDescription):
     """The content of configuration.json for a user's own network.
 
     Attributes:
@@ -215,9 +247,6 @@ class OwnNetworkDescription(_FrozenSchema):
         layers: The normalization layers by name.
         deterministic: The answer to an example is independent of the other examples of its mini-batch.
         largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
-        folded: The programs have affine steps instead of normalization layers.
-        not_folded_because: Why the layers are not folded; None if they are.
-        files: SHA-256 of each file, by file name.
     """
 
     format: Literal[2, 5]
@@ -228,7 +257,10 @@ class OwnNetworkDescription(_FrozenSchema):
     layers: dict[str, NormLayerDescription]
     deterministic: bool
     largest_batch_size: int | None
-    folded: bool
-    not_folded_because: str | None
-    versions: dict[str, str]
-    files: dict[str, str]
+
+
+def list_format_descriptions() -> dict[int, type[StudyNetworkDescription | OwnNetworkDescription]]:
+    """The schema of each format, by its number."""
+    kinds = (StudyNetworkDescription, OwnNetworkDescription)
+    of_format = {number: kind for kind in kinds for number in get_args(kind.model_fields["format"].annotation)}
+    return dict(sorted(of_format.items()))

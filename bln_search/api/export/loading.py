@@ -12,14 +12,15 @@ from torch import Tensor, nn
 
 from bln_search.api.arguments import check_network_is_module
 from bln_search.api.export.description import NormLayerDescription, OwnNetworkDescription, StudyNetworkDescription
-from bln_search.api.export.exported import (
+from bln_search.api.export.files import (
+    TORCH_PROGRAM,
     WEIGHTS_FILE,
     check_file_sha256,
-    load_exported_study_network,
     read_export_description,
     read_exported_weights,
 )
-from bln_search.api.export.runtimes import TORCH_PROGRAM, load_torch_program_as_module
+from bln_search.api.export.runtimes import load_torch_program
+from bln_search.api.export.study_network import load_exported_study_network
 from bln_search.core.enums import AffineSharing
 from bln_search.core.errors import DataError, ModelError
 from bln_search.norms import Normalization
@@ -95,7 +96,7 @@ def load(folder: str | Path, *, model: nn.Module | None = None) -> nn.Module:
             'load(folder, model=network), or export it again with the format "torch_export"'
         )
     check_file_sha256(path / TORCH_PROGRAM, description.files)
-    return TorchExportProgramModule(load_torch_program_as_module(path / TORCH_PROGRAM))
+    return TorchExportProgramModule(load_torch_program(path / TORCH_PROGRAM))
 
 
 def _load_weights_into_model(model: nn.Module, folder: Path, description: OwnNetworkDescription) -> nn.Module:
@@ -131,15 +132,11 @@ def _check_layers_match_export(model: nn.Module, description: OwnNetworkDescript
             f"{where} has no normalization layer {mismatched[0]}: build the network and convert it as before the export"
         )
     for name, layer in layers.items():
-        actual, exported = (
-            _layer_formula_options(describe_norm_layer(layer)),
-            _layer_formula_options(description.layers[name]),
-        )
+        actual, exported = map(_format_formula_options, (describe_norm_layer(layer), description.layers[name]))
         if actual != exported:
             raise DataError(
-                f"the layer {name} of this {type(model).__name__} is {_format_layer_formula_options(actual)}, "
-                f"that of the export is {_format_layer_formula_options(exported)}: convert the network as before "
-                "the export"
+                f"the layer {name} of this {type(model).__name__} is {actual}, that of the export is {exported}: "
+                "convert the network as before the export"
             )
 
 
@@ -166,12 +163,9 @@ def describe_norm_layer(layer: Normalization) -> NormLayerDescription:
     )
 
 
-def _layer_formula_options(layer: NormLayerDescription) -> dict[str, object]:
+def _format_formula_options(layer: NormLayerDescription) -> str:
     """What the weights do not contain."""
-    return layer.model_dump(
+    options = layer.model_dump(
         include={"method", "semantics", "epsilon", "features", "feature_axis", "axes", "affine", "unbiased"}
     )
-
-
-def _format_layer_formula_options(formula: dict[str, object]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in formula.items())
+    return ", ".join(f"{name} {value}" for name, value in options.items())

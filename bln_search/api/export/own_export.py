@@ -14,22 +14,22 @@ from torch import Tensor, nn
 
 from bln_search.api.apply import Choice, apply_configuration
 from bln_search.api.arguments import ExportFormatName, check_network_is_module
-from bln_search.api.export.cards.network_card import render_own_network_model_card
-from bln_search.api.export.check import OutputParity
+from bln_search.api.export.cards import render_own_network_model_card
 from bln_search.api.export.description import (
     NETWORK_FORMAT,
     NETWORK_OPTIONS_FORMAT,
     OwnNetworkDescription,
     TensorDescription,
 )
-from bln_search.api.export.example_inputs import ExampleInputs, parse_example_inputs
-from bln_search.api.export.folder import check_export_target_replaceable
 from bln_search.api.export.loading import describe_norm_layer, load
-from bln_search.api.export.module_trace import trace_entered_modules
-from bln_search.api.export.outputs import flatten_outputs_by_name
-from bln_search.api.export.runtimes import check_onnx_packages_installed
-from bln_search.api.export.state import collect_package_versions, find_batch_size_limit, fold_network_or_explain
-from bln_search.api.export.writing import ExportPlan, write_and_compare_export
+from bln_search.api.export.passes import ExampleInputs, flatten_outputs_by_name, parse_example_inputs
+from bln_search.api.export.writing import (
+    ExportPlan,
+    check_export_possible,
+    find_batch_size_limit,
+    write_and_compare_export,
+)
+from bln_search.api.inputs.network_calls import find_failing_layer
 from bln_search.core.enums import ExportFormat, parse_enum
 from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ExportError
 from bln_search.core.method import Method
@@ -114,36 +114,34 @@ def export(
     """
     check_network_is_module(network, "export(network, folder, example_inputs=inputs)")
     kinds = _parse_export_formats(formats)
-    if ExportFormat.ONNX in kinds:
-        check_onnx_packages_installed()
     path = Path(folder)
-    check_export_target_replaceable(path, overwrite=overwrite)
+    check_export_possible(path, kinds, overwrite=overwrite)
     examples = parse_example_inputs(example_inputs, network)
     get_norms_by_name(network)
     exported = _copy_with_configuration(network, configuration)
-    largest = find_batch_size_limit(exported)
-    sizes = [
-        size
-        for size in dict.fromkeys((1, 2, examples.num_examples, 2 * examples.num_examples))
-        if not largest or size <= largest
-    ]
-    description = _describe_own_network(exported, examples, sizes, largest)
+    limit = find_batch_size_limit(exported)
+    sizes = dict.fromkeys((1, 2, examples.num_examples, 2 * examples.num_examples))
+    sizes_in_limit = [size for size in sizes if not limit or size <= limit]
     plan = ExportPlan(
         network=exported,
+        description=_describe_own_network(exported, examples, sizes_in_limit, limit),
+        card=render_own_network_model_card,
         examples=examples,
         inputs_text=_INPUTS_TEXT,
-        sizes=sizes,
-        largest_batch_size=largest,
+        sizes=sizes_in_limit,
         formats=kinds,
-        fold=partial(fold_network_or_explain, exported),
         reload=partial(_copy_with_weights_of_folder, exported),
         output_name="outputs",
         remedy=_REMEDY,
     )
-    description, parity = write_and_compare_export(
-        path, plan, description, render_own_network_model_card, overwrite=overwrite
+    description, parity = write_and_compare_export(path, plan, overwrite=overwrite)
+    return ExportReport(
+        folder=path,
+        files=description.files,
+        is_independent=description.deterministic and description.largest_batch_size is None,
+        is_folded=description.folded,
+        largest_difference=parity.largest_difference,
     )
-    return _build_export_report(path, description, parity)
 
 
 def _parse_export_formats(formats: object) -> frozenset[ExportFormat]:
@@ -191,44 +189,35 @@ def _describe_own_network(
         layers=described,
         deterministic=all(_is_layer_batch_independent(layer) for layer in reached),
         largest_batch_size=largest,
-        folded=False,
-        not_folded_because=None,
-        versions=collect_package_versions(),
-        files={},
     )
 
 
 @torch.no_grad()
 def _run_network_and_name_outputs(network: nn.Module, examples: ExampleInputs) -> dict[str, Tensor]:
     """The outputs of a forward pass. Raises ExportError, which names the module, if it fails."""
-    with trace_entered_modules(network) as trace:
-        try:
-            outputs = examples.call_with_copies(network)
-        except BlnSearchError:
-            raise
-        except Exception as error:
-            place = f" in {trace.innermost_module_text}" if trace.innermost_module_text else ""
-            raise ExportError(
-                f"the forward pass of this {type(network).__name__} fails for a mini-batch of {examples.num_examples} "
-                f"of the example inputs{place}: {error}; nothing was written. The first axis of example_inputs is that "
-                "of the examples, as in inputs[:10], and an exported network takes mini-batches of any size"
-            ) from error
+    try:
+        outputs = examples.call_with_copies(network)
+    except BlnSearchError:
+        raise
+    except Exception as error:
+        place = find_failing_layer(error, network)
+        raise ExportError(
+            f"the forward pass of this {type(network).__name__} fails for a mini-batch of {examples.num_examples} of "
+            f"the example inputs{f' {place}' if place else ''}: {error}; nothing was written. The first axis of "
+            "example_inputs is that of the examples, as in inputs[:10], and an exported network takes mini-batches of "
+            "any size"
+        ) from error
     return flatten_outputs_by_name(outputs)
 
 
 def _describe_tensors_over_batch_sizes(by_size: Sequence[Mapping[str, Tensor]]) -> dict[str, TensorDescription]:
-    """Describe tensors. by_size: the same tensors at each mini-batch size."""
+    """Describe tensors. by_size: the same tensors at each size, on which an axis of None depends."""
     descriptions = {}
     for name, tensor in by_size[0].items():
         lengths = zip(*(tensors[name].shape for tensors in by_size), strict=True)
-        shape = tuple(map(_find_common_axis_length, lengths))
+        shape = tuple(of_axis[0] if len(set(of_axis)) == 1 else None for of_axis in lengths)
         descriptions[name] = TensorDescription(dtype=str(tensor.dtype).removeprefix("torch."), shape=shape)
     return descriptions
-
-
-def _find_common_axis_length(lengths: Sequence[int]) -> int | None:
-    """The length of an axis at all mini-batch sizes; None if it depends on the size."""
-    return lengths[0] if len(set(lengths)) == 1 else None
 
 
 def _is_layer_batch_independent(layer: NormalizationBase) -> bool:
@@ -245,13 +234,3 @@ def _copy_with_weights_of_folder(exported: nn.Module, folder: Path) -> nn.Module
             if parameter.is_floating_point():
                 parameter.fill_(torch.nan)
     return load(folder, model=reloaded)
-
-
-def _build_export_report(folder: Path, description: OwnNetworkDescription, parity: OutputParity) -> ExportReport:
-    return ExportReport(
-        folder=folder,
-        files=description.files,
-        is_independent=description.deterministic and description.largest_batch_size is None,
-        is_folded=description.folded,
-        largest_difference=parity.largest_difference,
-    )

@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bln_search.api.export.example_inputs import ExampleInputs
-from bln_search.api.export.module_trace import trace_entered_modules
+from bln_search.api.export.files import ONNX_PROGRAM, TORCH_PROGRAM
+from bln_search.api.export.passes import ExampleInputs
+from bln_search.api.inputs.network_calls import find_failing_layer
 from bln_search.core.enums import ExportFormat
 from bln_search.core.errors import ExportError, MissingPackageError
 
-TORCH_PROGRAM, ONNX_PROGRAM = "model.pt2", "model.onnx"
 Program = Callable[..., Any]
 """Called like the forward pass of the network, with examples on the first axis; returns its outputs."""
 
@@ -74,16 +74,17 @@ def _trace_with_torch_export(
 ) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1, max=largest_batch_size)
     traced = examples.with_num_examples(_TWO)
-    with torch.no_grad(), _suppress_torch_warnings(), trace_entered_modules(network) as where:
+    with torch.no_grad(), _suppress_torch_warnings():
         try:
             return torch.export.export(
                 network, traced.positional, dict(traced.named), dynamic_shapes=_dynamic_batch_axes(examples, batch)
             )
         except Exception as error:
-            place = f" in {where.innermost_module_text}" if where.innermost_module_text else ""
+            place = find_failing_layer(error, network)
+            network_text = f"this network {place}" if place else "this network"
             raise ExportError(
-                f"torch cannot trace this network{place}: {_format_export_error(error)}; nothing was written. "
-                "Its forward pass must consist of tensor operations that are the same for every mini-batch size"
+                f"torch cannot trace {network_text}: {_format_export_error(error)}; nothing was written. Its forward "
+                "pass must consist of tensor operations that are the same for every mini-batch size"
             ) from error
 
 
@@ -126,34 +127,21 @@ def _format_export_error(error: Exception) -> str:
     return " ".join(part for part in (lines[0].partition(" For more information")[0], item) if part)
 
 
-def load_torch_program_as_module(path: Path) -> nn.Module:
+def load_torch_program(path: Path) -> nn.Module:
     """Load a torch.export program as a module."""
     with _suppress_torch_warnings():
         return torch.export.load(path).module()
 
 
-def load_torch_program_as_function(folder: Path) -> Program:
-    """Load model.pt2."""
-    module = load_torch_program_as_module(folder / TORCH_PROGRAM)
-
-    def run_torch_program(*inputs: Tensor, **named: Tensor) -> Any:
-        with torch.no_grad():
-            return module(*inputs, **named)
-
-    return run_torch_program
-
-
-def load_onnx_program_as_function(folder: Path) -> Program:
-    """Load model.onnx into onnxruntime on the CPU; the outputs are a list. Raises ExportError if it is refused."""
+def load_onnx_program(path: Path) -> Program:
+    """Load an ONNX program into onnxruntime on the CPU; the outputs are a list. Raises ExportError if it is refused."""
     import onnxruntime  # noqa: PLC0415 - in the extra `export`, which only exporting needs
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 3  # errors
     try:
-        session = onnxruntime.InferenceSession(
-            (folder / ONNX_PROGRAM).read_bytes(), options, providers=["CPUExecutionProvider"]
-        )
+        session = onnxruntime.InferenceSession(path.read_bytes(), options, providers=["CPUExecutionProvider"])
     except Exception as error:
         raise ExportError(
             f"onnxruntime cannot load this network: {_format_export_error(error)}; {_WITHOUT_ONNX}"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from safetensors.torch import save
@@ -14,23 +14,30 @@ from torch import nn
 
 from bln_search.api.export.check import OutputParity, ProgramFigures, compare_outputs_of_forms
 from bln_search.api.export.description import OwnNetworkDescription, StudyNetworkDescription
-from bln_search.api.export.example_inputs import ExampleInputs
-from bln_search.api.export.exported import CONFIGURATION_FILE, WEIGHTS_FILE
-from bln_search.api.export.folder import open_atomic_export_folder
-from bln_search.api.export.outputs import flatten_outputs_by_name
-from bln_search.api.export.runtimes import (
+from bln_search.api.export.files import (
+    CARD_FILE,
+    CONFIGURATION_FILE,
     ONNX_PROGRAM,
+    PARITY_FILE,
     TORCH_PROGRAM,
+    WEIGHTS_FILE,
+    check_export_target_replaceable,
+    open_atomic_export_folder,
+)
+from bln_search.api.export.passes import ExampleInputs, flatten_outputs_by_name
+from bln_search.api.export.runtimes import (
     Program,
-    load_onnx_program_as_function,
-    load_torch_program_as_function,
+    check_onnx_packages_installed,
+    load_onnx_program,
+    load_torch_program,
     write_torch_and_onnx_programs,
 )
 from bln_search.core.enums import ExportFormat, ExportStep
 from bln_search.core.errors import ExportError
 from bln_search.core.files.atomic import compute_file_sha256
+from bln_search.norms.network.folding import copy_with_affine_steps, find_folding_obstacle
+from bln_search.norms.network.layers import get_norms_by_name
 
-PARITY_FILE, CARD_FILE = "parity.json", "README.md"
 _Description = TypeVar("_Description", StudyNetworkDescription, OwnNetworkDescription)
 
 _EVALUATED_FORMS = (ExportFormat.TORCH_EXPORT, ExportFormat.ONNX, ExportFormat.SAFETENSORS)
@@ -38,17 +45,17 @@ _EVALUATED_FORMS = (ExportFormat.TORCH_EXPORT, ExportFormat.ONNX, ExportFormat.S
 
 
 @dataclass(frozen=True)
-class ExportPlan:
+class ExportPlan(Generic[_Description]):
     """What is written.
 
     Attributes:
         network: The network in evaluation mode, on the CPU, with its configuration.
+        description: The content of configuration.json without folding and files.
+        card: Makes the text of the model card.
         examples: Inputs for which all forms are compared.
         inputs_text: Description of these inputs.
         sizes: Mini-batch sizes of the comparison.
-        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
         formats: The forms.
-        fold: Returns the network with affine steps instead of normalization layers, or None and the reason.
         reload: Reads the network from the weights in a folder.
         output_name: Name of the output in the ONNX program if the network returns one tensor.
         remedy: What helps if the forms differ, for the message.
@@ -56,23 +63,44 @@ class ExportPlan:
     """
 
     network: nn.Module
+    description: _Description
+    card: Callable[[_Description, OutputParity], str]
     examples: ExampleInputs
     inputs_text: str
     sizes: Sequence[int]
-    largest_batch_size: int | None
     formats: frozenset[ExportFormat]
-    fold: Callable[[], tuple[nn.Module | None, str | None]]
     reload: Callable[[Path], nn.Module]
     output_name: str
     remedy: str
     measure: Callable[[str, Program], ProgramFigures] | None = None
 
+    def compare(self, forms: dict[str, Program]) -> OutputParity:
+        """Compare the outputs of forms of the network with its own."""
+        limit = find_batch_size_limit(self.network)
+        return compare_outputs_of_forms(self.network, forms, self.examples, self.inputs_text, self.sizes, limit)
+
+
+def check_export_possible(folder: Path, formats: frozenset[ExportFormat], *, overwrite: bool) -> None:
+    """Raise MissingPackageError, or ExportError where the folder has other content, before any work."""
+    if ExportFormat.ONNX in formats:
+        check_onnx_packages_installed()
+    check_export_target_replaceable(folder, overwrite=overwrite)
+
+
+def find_batch_size_limit(network: nn.Module) -> int | None:
+    """The number of slots for which the layers have population values; None if they hold for every slot."""
+    values = (
+        layer.find_configured_value(statistic)
+        for layer in get_norms_by_name(network).values()
+        for statistic in layer.method.statistics
+    )
+    slots = max((value.shape[0] for value in values if value is not None), default=1)
+    return slots if slots > 1 else None
+
 
 def write_and_compare_export(
     folder: Path,
-    plan: ExportPlan,
-    description: _Description,
-    card: Callable[[_Description, OutputParity], str],
+    plan: ExportPlan[_Description],
     *,
     overwrite: bool,
     on_step: Callable[[ExportStep], None] = lambda _step: None,
@@ -80,10 +108,8 @@ def write_and_compare_export(
     """Write weights, programs, their comparison and a model card.
 
     Args:
-        folder: The target, which `check_export_target_replaceable` accepted.
+        folder: The target, which `check_export_possible` accepted.
         plan: What is written.
-        description: The content of configuration.json without folding and files.
-        card: Makes the text of the model card.
         overwrite: Replace an earlier export.
         on_step: Called before the forms are written, and before they are compared.
 
@@ -97,7 +123,7 @@ def write_and_compare_export(
     """
     on_step(ExportStep.FORMS)
     folded, reason = _fold_if_outputs_agree(plan)
-    description = description.model_copy(update={"folded": folded is not None, "not_folded_because": reason})
+    description = plan.description.model_copy(update={"folded": folded is not None, "not_folded_because": reason})
     with open_atomic_export_folder(folder, overwrite=overwrite) as staging:
         files = _write_weights_and_programs(staging, plan, folded or plan.network)
         description = description.model_copy(update={"files": files})
@@ -105,26 +131,30 @@ def write_and_compare_export(
         on_step(ExportStep.COMPARISON)
         parity = _read_and_compare_forms(staging, plan, folded)
         _write_json_file(staging / PARITY_FILE, parity.to_json_object())
-        (staging / CARD_FILE).write_text(card(description, parity), encoding="utf-8")
+        (staging / CARD_FILE).write_text(plan.card(description, parity), encoding="utf-8")
     return description, parity
 
 
-def _fold_if_outputs_agree(plan: ExportPlan) -> tuple[nn.Module | None, str | None]:
-    """The folded network; None and the reason if it cannot be folded, or computes other outputs."""
-    folded, reason = plan.fold()
-    if folded is None:
-        return None, reason
-    sizes = [size for size in plan.sizes if plan.largest_batch_size is None or size <= plan.largest_batch_size]
-    difference = compare_outputs_of_forms(
-        plan.network, {"folded": folded}, plan.examples, plan.inputs_text, sizes, None
-    )
-    if difference.is_within_tolerance:
+def _fold_if_outputs_agree(plan: ExportPlan[_Description]) -> tuple[nn.Module | None, str | None]:
+    """A copy with affine steps instead of normalization layers.
+
+    None and the reason if a layer is no affine step, or the copy computes other outputs.
+    """
+    for layer in get_norms_by_name(plan.network).values():
+        reason = find_folding_obstacle(layer)
+        if reason is not None:
+            return None, reason
+    folded = copy_with_affine_steps(plan.network).eval()
+    parity = plan.compare({"folded": folded})
+    if parity.is_within_tolerance:
         return folded, None
     # cancellation: a mean is much larger than its deviation
-    return None, f"the affine steps differ from the layers by {difference.largest_difference:.3g}"
+    return None, f"the affine steps differ from the layers by {parity.largest_difference:.3g}"
 
 
-def _write_weights_and_programs(staging: Path, plan: ExportPlan, program_network: nn.Module) -> dict[str, str]:
+def _write_weights_and_programs(
+    staging: Path, plan: ExportPlan[_Description], program_network: nn.Module
+) -> dict[str, str]:
     """Write the forms. Returns the SHA-256 of each file."""
     if ExportFormat.SAFETENSORS in plan.formats:
         # copies, because safetensors rejects shared parameters, such as γ and β of time steps
@@ -134,24 +164,23 @@ def _write_weights_and_programs(staging: Path, plan: ExportPlan, program_network
     with torch.no_grad():
         outputs = plan.examples.with_num_examples(2).call_with_copies(plan.network)
     names = list(flatten_outputs_by_name(outputs, plan.output_name))
-    write_torch_and_onnx_programs(program_network, plan.examples, names, plan.largest_batch_size, staging, plan.formats)
+    limit = find_batch_size_limit(plan.network)
+    write_torch_and_onnx_programs(program_network, plan.examples, names, limit, staging, plan.formats)
     written = [staging / name for name in (WEIGHTS_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]
     return {path.name: compute_file_sha256(path) for path in written if path.exists()}
 
 
-def _read_and_compare_forms(staging: Path, plan: ExportPlan, folded: nn.Module | None) -> OutputParity:
+def _read_and_compare_forms(staging: Path, plan: ExportPlan[_Description], folded: nn.Module | None) -> OutputParity:
     """Read the forms, compare them with the network, and evaluate one. Raises ExportError if figures differ."""
-    readers: dict[ExportFormat, tuple[str, Callable[[Path], Program]]] = {
-        ExportFormat.SAFETENSORS: ("safetensors", plan.reload),
-        ExportFormat.TORCH_EXPORT: ("torch.export", load_torch_program_as_function),
-        ExportFormat.ONNX: ("onnxruntime", load_onnx_program_as_function),
+    readers: dict[ExportFormat, tuple[str, Callable[[], Program]]] = {
+        ExportFormat.SAFETENSORS: ("safetensors", lambda: plan.reload(staging)),
+        ExportFormat.TORCH_EXPORT: ("torch.export", lambda: load_torch_program(staging / TORCH_PROGRAM)),
+        ExportFormat.ONNX: ("onnxruntime", lambda: load_onnx_program(staging / ONNX_PROGRAM)),
     }
-    forms = {form: read(staging) for kind, (form, read) in readers.items() if kind in plan.formats}
+    forms = {form: read() for kind, (form, read) in readers.items() if kind in plan.formats}
     if folded is not None:
         forms["folded"] = folded
-    parity = compare_outputs_of_forms(
-        plan.network, forms, plan.examples, plan.inputs_text, plan.sizes, plan.largest_batch_size
-    )
+    parity = plan.compare(forms)
     if not parity.is_within_tolerance:
         worst = ", ".join(
             f"{form} by {difference:.3g} at mini-batches of {size.batch_size}"

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain, count
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bln_search.api.inputs.batch_forms import BatchForms, Target, call_network_with_unpacked_inputs
-from bln_search.api.inputs.network_failures import LatestMiniBatches, find_failing_layer, is_failure_of_network
-from bln_search.api.inputs.output_selection import make_output_tensor_selector, return_output_unchanged
-from bln_search.api.inputs.role_loader import RoleLoader
+from bln_search.api.inputs.batch_forms import BatchForms, Target
+from bln_search.api.inputs.loaders import RoleLoader
+from bln_search.api.inputs.network_calls import (
+    LatestMiniBatches,
+    call_network_with_unpacked_inputs,
+    find_failing_layer,
+    is_failure_of_network,
+    list_tensors,
+    make_output_tensor_selector,
+    return_output_unchanged,
+)
 from bln_search.api.inputs.score import check_targets_fit_score
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.core.errors import BlnSearchError, DataError, ModelError
@@ -49,12 +56,12 @@ class BatchAdapter:
             that is no input of the network.
         device: To which mini-batches are copied.
         progress: Counts the mini-batches of each reading; None for no lines of progress.
+        needs_one_pass: Mini-batches of splits must fit the one pass.
+        needs_slots: Mini-batches of populations must have the examples on the first axis.
 
     Attributes:
         network: Takes the inputs and returns one tensor; the network itself if it does so.
-        needs_one_pass: Mini-batches of splits must fit the one pass.
         not_finite_note: The first mini-batch of the split that is read whose inputs are not finite; None without one.
-        needs_slots: Mini-batches of populations must have the examples on the first axis.
     """
 
     def __init__(
@@ -64,6 +71,9 @@ class BatchAdapter:
         target: Target | None,
         device: torch.device,
         progress: ProgressLines | None = None,
+        *,
+        needs_one_pass: bool = False,
+        needs_slots: bool = False,
     ) -> None:
         for name, function in (("forward", forward), ("target", target)):
             if function is not None and not callable(function):
@@ -78,8 +88,35 @@ class BatchAdapter:
         self._axes: int | None = None
         self._latest = LatestMiniBatches()
         self.progress = progress or ProgressLines(enabled=False)
-        self.needs_one_pass = self.needs_slots = False
+        self._needs_one_pass, self._needs_slots = needs_one_pass, needs_slots
         self.not_finite_note: str | None = None
+
+    @torch.no_grad()
+    def try_samples(self, splits: Iterable[RoleLoader], populations: Iterable[RoleLoader], score: Score) -> None:
+        """Try the network and the score with a mini-batch of each loader, if one can be read in advance.
+
+        The first mini-batch of any other loader is tried when its reading begins.
+
+        Args:
+            splits: Loaders of mini-batches with targets.
+            populations: Loaders of mini-batches that may have none.
+            score: Losses of examples.
+
+        Raises:
+            DataError: A mini-batch does not fit the network or the score.
+            ModelError: The output is not one tensor with a value for each example, or the one pass is not possible.
+        """
+        of_splits = [loader for loader in splits if loader.sample_batch is not None]
+        of_populations = [loader for loader in populations if loader.sample_batch is not None]
+        for loader in of_splits:
+            self._forms.learn_form_of_labelled_batches(loader.sample_batch, loader.name)
+        for loader in of_populations:
+            self._check_slots(self._copy_inputs(loader.sample_batch, loader.name), loader.name)
+        for loader in of_splits:
+            inputs, targets = self._copy_inputs_and_targets(loader.sample_batch, loader.name)
+            self._try_network_and_score(inputs, targets, loader.name, score)
+        for loader in of_populations:
+            self._try_network(self._copy_inputs(loader.sample_batch, loader.name), loader.name)
 
     def iter_population_inputs(self, loader: RoleLoader) -> Iterator[Inputs]:
         """Copies of the inputs of a loader, which may yield targets too. The first mini-batch is read and checked now.
@@ -87,15 +124,22 @@ class BatchAdapter:
         Raises:
             DataError: The loader yields no mini-batch, or one that does not fit the network.
         """
-        names, batches = self._start_reading(loader)
-        name = next(names)
-        first = self._copy_inputs_of_batch(next(batches), name)
-        self._latest.append(name, first)
-        self.progress.advance()
-        if loader.sample_batch is None:
-            self._check_slots(first, loader.name)
-            self._try_network_on_population_inputs(first, loader.name)
-        return chain([first], self._iter_checked_for_finite_values(batches, names, loader, len(first)))
+        inputs = self._iter_population_inputs(loader)
+        return chain([next(inputs)], inputs)
+
+    def _iter_population_inputs(self, loader: RoleLoader) -> Iterator[Inputs]:
+        examples = 0
+        for number, (name, batch) in enumerate(self._iter_named_batches(loader)):
+            inputs = self._copy_inputs(batch, name)
+            if number == 0 and loader.sample_batch is None:
+                self._check_slots(inputs, loader.name)
+                self._try_network(inputs, loader.name)
+            elif number and _find_value_that_is_not_finite(inputs) is not None:
+                self._check_finite(inputs, name)
+            self._note_reading(name, inputs)
+            examples += len(inputs)
+            yield inputs
+        loader.end_reading(examples)
 
     def iter_input_target_pairs(self, loader: RoleLoader, score: Score) -> Iterator[MiniBatch]:
         """Copies of a loader's mini-batches. The first one is read and checked now.
@@ -104,50 +148,40 @@ class BatchAdapter:
             DataError: The loader yields no mini-batch, or one that does not fit the network or the score.
             ModelError: The network returns something else than outputs of the examples.
         """
-        names, batches = self._start_reading(loader)
-        name, batch = next(names), next(batches)
-        self._forms.learn_form_of_labelled_batches(batch, loader.name)
-        first = self._copy_inputs_and_targets(batch, name)
-        self._latest.append(name, first[0])
-        self.progress.advance()
+        pairs = self._iter_input_target_pairs(loader, score)
+        return chain([next(pairs)], pairs)
+
+    def _iter_input_target_pairs(self, loader: RoleLoader, score: Score) -> Iterator[MiniBatch]:
         self.not_finite_note = None
-        self._note_values_that_are_not_finite(first[0], name)
-        if loader.sample_batch is None:
-            self._try_network_and_score(*first, loader.name, score)
-        return chain([first], self._iter_checked_pairs(batches, names, loader, score, len(first[1])))
-
-    def _start_reading(self, loader: RoleLoader) -> tuple[Iterator[str], Iterator[Any]]:
-        """The names of a loader's mini-batches, for messages, and the mini-batches."""
-        self._latest.clear()
-        self.progress.start_part(loader.name, "mini-batches", loader.count_batches())
-        return (f"mini-batch {number} (counted from 0) of {loader.name}" for number in count()), iter(loader)
-
-    def _iter_checked_pairs(
-        self, batches: Iterator[Any], names: Iterator[str], loader: RoleLoader, score: Score, examples: int
-    ) -> Iterator[MiniBatch]:
-        """Yield further mini-batches. examples: the number of those of the first one."""
-        for batch, name in zip(batches, names, strict=False):
+        examples = 0
+        for number, (name, batch) in enumerate(self._iter_named_batches(loader)):
+            if number == 0:
+                self._forms.learn_form_of_labelled_batches(batch, loader.name)
             inputs, targets = self._copy_inputs_and_targets(batch, name)
-            check_targets_fit_score(score, targets, loader.name, classes=self._classes)
-            self._note_values_that_are_not_finite(inputs, name)
-            self._latest.append(name, inputs)
-            self.progress.advance()
+            if self.not_finite_note is None:  # a network may handle such inputs
+                place = _find_value_that_is_not_finite(inputs)
+                self.not_finite_note = None if place is None else f"{name} has inputs with {place}"
+            if number:
+                check_targets_fit_score(score, targets, loader.name, classes=self._classes)
+            elif loader.sample_batch is None:
+                self._try_network_and_score(inputs, targets, loader.name, score)
+            self._note_reading(name, inputs)
+            loader.record_examples(inputs, targets, examples)
             examples += len(targets)
             yield inputs, targets
-        loader.record_reading(examples)
+        loader.end_reading(examples)
 
-    def _iter_checked_for_finite_values(
-        self, batches: Iterator[Any], names: Iterator[str], loader: RoleLoader, examples: int
-    ) -> Iterator[Inputs]:
-        """Yield the inputs of further mini-batches. examples: the number of those of the first one."""
-        for batch, name in zip(batches, names, strict=False):
-            inputs = self._copy_inputs_of_batch(batch, name)
-            self._check_finite_inputs_or_outputs(inputs, name)
-            self._latest.append(name, inputs)
-            self.progress.advance()
-            examples += len(inputs)
-            yield inputs
-        loader.record_reading(examples)
+    def _iter_named_batches(self, loader: RoleLoader) -> Iterator[tuple[str, Any]]:
+        """Yield the mini-batches of a loader with their names for messages."""
+        self._latest.clear()
+        loader.start_reading()
+        self.progress.start_part(loader.name, "mini-batches", loader.count_batches())
+        for number, batch in enumerate(loader):
+            yield f"mini-batch {number} (counted from 0) of {loader.name}", batch
+
+    def _note_reading(self, name: str, inputs: Inputs) -> None:
+        self._latest.append(name, inputs)
+        self.progress.advance()
 
     @contextmanager
     def explained_failures(self, loader: str, batches: Iterable[tuple[str, Inputs]] | None = None) -> Iterator[None]:
@@ -170,7 +204,7 @@ class BatchAdapter:
             if cause is None or place is None or not is_failure_of_network(cause):
                 raise
             for name, inputs in self._latest if batches is None else batches:
-                self._run_network_on_inputs(inputs, name)
+                self._run_network(inputs, name)
             if cause is not error:
                 raise
             latest = self._latest.latest_name if batches is None else None
@@ -183,108 +217,69 @@ class BatchAdapter:
     def count_targets_of_list(self, loader: RoleLoader) -> int | None:
         """The number of examples of a list of mini-batches, or of a loader that makes them of a sampler's indices."""
         if isinstance(loader.loader, list | tuple):
-            return sum(len(self._get_targets_of_batch(batch, loader.name)) for batch in loader.loader)
+            return sum(len(self._get_targets(batch, loader.name)) for batch in loader.loader)
         if loader.sample_batch is None or getattr(loader.loader, "batch_size", None) is None:
             return None
         indices, size = len(loader.loader.sampler), loader.loader.batch_size  # type: ignore[attr-defined]
-        is_example_of_index = len(self._get_targets_of_batch(loader.sample_batch, loader.name)) == min(indices, size)
+        is_example_of_index = len(self._get_targets(loader.sample_batch, loader.name)) == min(indices, size)
         return indices if is_example_of_index and not loader.loader.drop_last else None  # type: ignore[attr-defined]
-
-    def learn_form_of_split_sample(self, loader: RoleLoader) -> None:
-        """Note the form of the mini-batches of a split, if one can be read in advance.
-
-        Raises:
-            DataError: Inputs or targets cannot be found.
-        """
-        if loader.sample_batch is not None:
-            self._forms.learn_form_of_labelled_batches(loader.sample_batch, loader.name)
-
-    def check_form_of_population_sample(self, loader: RoleLoader) -> None:
-        """Check the form of a mini-batch of a population, if one can be read in advance; the network is not called.
-
-        Raises:
-            DataError: It has no inputs, or no slots although they are needed.
-        """
-        if loader.sample_batch is not None:
-            self._check_slots(self._copy_inputs_of_batch(loader.sample_batch, loader.name), loader.name)
-
-    @torch.no_grad()
-    def try_network_on_population_sample(self, loader: RoleLoader) -> None:
-        """Try the network with a mini-batch of a population, if one can be read in advance.
-
-        Raises:
-            DataError: The network cannot be called with it, or its inputs and outputs are not numbers.
-        """
-        if loader.sample_batch is not None:
-            self._try_network_on_population_inputs(
-                self._copy_inputs_of_batch(loader.sample_batch, loader.name), loader.name
-            )
-
-    @torch.no_grad()
-    def try_network_and_score_on_sample(self, loader: RoleLoader, score: Score) -> None:
-        """Try the network and the score with a mini-batch of a split, if one can be read in advance.
-
-        Raises:
-            DataError: Inputs or targets are missing or do not fit.
-            ModelError: The output is not one tensor with a value for each example, or the one pass is not possible.
-        """
-        if loader.sample_batch is not None:
-            pair = self._copy_inputs_and_targets(loader.sample_batch, loader.name)
-            self._try_network_and_score(*pair, loader.name, score)
 
     @torch.no_grad()
     def iter_outputs_and_targets(self, batches: Iterable[MiniBatch], loader: str) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield outputs with mini-batch statistics, and targets, of mini-batches. loader: their argument's name."""
         for number, (inputs, targets) in enumerate(batches):
             name = f"mini-batch {number} (counted from 0) of {loader}"
-            yield self._run_network_on_inputs(inputs, name)[: len(targets)], targets
+            yield self._run_network(inputs, name)[: len(targets)], targets
 
     def _check_slots(self, inputs: Inputs, name: str) -> None:
         """Raise DataError where slots are needed and examples are not on the first axis."""
-        if self.needs_slots and not can_slice_examples(inputs):
+        if self._needs_slots and not can_slice_examples(inputs):
             raise DataError(
                 f"per_slot=True needs the examples on the first axis of every tensor; {name} yields "
                 f"{describe_inputs(inputs)}: use per_slot=False"
             )
 
-    @torch.no_grad()
-    def _try_network_on_population_inputs(self, inputs: Inputs, name: str) -> None:
+    def _try_network(self, inputs: Inputs, name: str) -> None:
+        """Raise DataError for inputs of a population that the network does not take."""
         if isinstance(inputs, Tensor) and self._axes not in (None, inputs.ndim):
             raise DataError(
                 f"{name} yields inputs of shape {tuple(inputs.shape)}, and the validation data have "
                 f"{self._axes} axes: give mini-batches of the same kind; put a data set into a "
                 "torch.utils.data.DataLoader"
             )
-        _check_finite(inputs, self._run_network_on_inputs(inputs, name), name)
+        self._check_finite(inputs, name)
 
     @torch.no_grad()
     def _try_network_and_score(self, inputs: Inputs, targets: Tensor, name: str, score: Score) -> None:
         """Try network and score with a mini-batch. The first call chooses the tensor in the network's output."""
         check_targets_fit_score(score, targets, name)
-        if self.needs_one_pass:
+        if self._needs_one_pass:
             check_one_pass_inputs(inputs)
-        outputs = self._run_network_on_inputs(inputs, name)
-        self._check_one_output_per_example(outputs, inputs)
-        if outputs.isnan().any() and any(x.isnan().any() for x in _list_tensors(inputs)):
-            _check_finite(inputs, outputs, name)
+        outputs = self._run_network(inputs, name)
+        if isinstance(self.network, NetworkWithCallAdapter) and len(outputs) != len(inputs):
+            raise ModelError(
+                f"the network returns outputs of shape {tuple(outputs.shape)} for {len(inputs)} examples, "
+                f"{describe_inputs(inputs)}: outputs need the examples on their first axis, as targets do"
+            )
+        if outputs.isnan().any() and any(x.isnan().any() for x in list_tensors(inputs)):
+            self._check_finite(inputs, name, outputs)
         score_examples(score, outputs[: len(targets)], targets)
         self._axes = inputs.ndim if isinstance(inputs, Tensor) else None
         if score is cross_entropy_and_correctness:
             self._classes = outputs.shape[1]
 
-    def _note_values_that_are_not_finite(self, inputs: Inputs, name: str) -> None:
-        """Note the first mini-batch of a split whose inputs are not finite; a network may handle them."""
-        if self.not_finite_note is None:
-            place = _find_value_that_is_not_finite(inputs)
-            self.not_finite_note = None if place is None else f"{name} has inputs with {place}"
-
     @torch.no_grad()
-    def _check_finite_inputs_or_outputs(self, inputs: Inputs, name: str) -> None:
-        """Raise DataError for inputs that are not finite, unless the network returns numbers for them."""
-        if _find_value_that_is_not_finite(inputs) is not None:
-            _check_finite(inputs, self._run_network_on_inputs(inputs, name), name)
+    def _check_finite(self, inputs: Inputs, name: str, outputs: Tensor | None = None) -> None:
+        """Raise DataError if neither inputs nor outputs are finite: a network may handle missing inputs itself."""
+        outputs = self._run_network(inputs, name) if outputs is None else outputs
+        place = None if _is_finite(outputs) else _find_value_that_is_not_finite(inputs)
+        if place is not None:
+            raise DataError(
+                f"{name} yields inputs with {place}, and the network's outputs for them are not finite: replace these "
+                "values, or leave the examples out"
+            )
 
-    def _copy_inputs_of_batch(self, batch: Any, name: str, targets: Tensor | None = None) -> Inputs:
+    def _copy_inputs(self, batch: Any, name: str, targets: Tensor | None = None) -> Inputs:
         """A copy of the inputs of a mini-batch with these targets; None for a mini-batch without targets."""
         examples = None if targets is None else len(targets)
         is_default = self._forward is None
@@ -298,19 +293,17 @@ class BatchAdapter:
         if is_default and examples is not None and len(lengths) == 1 and examples not in lengths:
             raise DataError(f"{name} yields {lengths.pop()} inputs with {examples} targets")
         structure = copy.deepcopy(inputs.structure)
-        return replace(
-            inputs.map_tensors(lambda x: x.to(self.device, copy=True)),
-            structure=_move_object_to_device(structure, self.device),
-        )
+        if not isinstance(structure, Mapping | list | tuple) and hasattr(structure, "to"):
+            structure = structure.to(self.device)  # an object with tensors of its own
+        return replace(inputs.map_tensors(lambda x: x.to(self.device, copy=True)), structure=structure)
 
     def _copy_inputs_and_targets(self, batch: Any, name: str) -> MiniBatch:
         """Copies of inputs and targets of a mini-batch, because a loader may reuse its tensors."""
-        targets = self._get_targets_of_batch(batch, name)
-        return self._copy_inputs_of_batch(batch, name, targets), remove_tensor_subclass(targets).to(
-            self.device, copy=True
-        )
+        targets = self._get_targets(batch, name)
+        inputs = self._copy_inputs(batch, name, targets)
+        return inputs, remove_tensor_subclass(targets).to(self.device, copy=True)
 
-    def _get_targets_of_batch(self, batch: Any, name: str) -> Tensor:
+    def _get_targets(self, batch: Any, name: str) -> Tensor:
         """The targets of a mini-batch. Raises DataError unless they are a tensor with examples."""
         targets = self._forms.extract_targets(batch, name)
         if not isinstance(targets, Tensor):
@@ -323,10 +316,9 @@ class BatchAdapter:
         _check_example_axis(targets, name)
         return targets
 
-    def _run_network_on_inputs(self, inputs: Inputs, name: str) -> Tensor:
+    def _run_network(self, inputs: Inputs, name: str) -> Tensor:
         """Outputs of the network for inputs, with mini-batch statistics."""
         call = self._forward or call_network_with_unpacked_inputs
-        needs_forward = self._forward is None and self._is_structured
         build = inputs.clone() if isinstance(inputs, Tensor) else inputs.clone().build_structure()
         with (
             restored_network(self._original),
@@ -338,27 +330,23 @@ class BatchAdapter:
             except (BlnSearchError, torch.OutOfMemoryError):
                 raise
             except Exception as error:
-                caller = "forward=" if self._forward else "the network"
-                hint = "; give forward=, which calls it with the parts that it takes" if needs_forward else ""
-                layer = find_failing_layer(error, self._original)
-                raise DataError(
-                    f"{caller} failed for {name if name.startswith('mini-batch') else f'a mini-batch of {name}'} "
-                    f"({type(error).__name__}: {error}), which is {describe_inputs(inputs)}{hint}"
-                    f"{f'; it was raised {layer}' if layer else ''}"
-                ) from error
+                raise DataError(self._describe_failure(error, inputs, name)) from error
         if self._select is None:
             self._select = make_output_tensor_selector(output, len(inputs))
             if self._forward is not None or self._is_structured or not isinstance(output, Tensor):
                 self.network = NetworkWithCallAdapter(self._original, call, self._select)
         return require_output_tensor(self._select(output))
 
-    def _check_one_output_per_example(self, outputs: Tensor, inputs: Inputs) -> None:
-        """Raise ModelError unless adapted outputs have one entry for each example."""
-        if isinstance(self.network, NetworkWithCallAdapter) and len(outputs) != len(inputs):
-            raise ModelError(
-                f"the network returns outputs of shape {tuple(outputs.shape)} for {len(inputs)} examples, "
-                f"{describe_inputs(inputs)}: outputs need the examples on their first axis, as targets do"
-            )
+    def _describe_failure(self, error: Exception, inputs: Inputs, name: str) -> str:
+        caller = "forward=" if self._forward else "the network"
+        place = name if name.startswith("mini-batch") else f"a mini-batch of {name}"
+        needs_forward = self._forward is None and self._is_structured
+        hint = "; give forward=, which calls it with the parts that it takes" if needs_forward else ""
+        layer = find_failing_layer(error, self._original)
+        return (
+            f"{caller} failed for {place} ({type(error).__name__}: {error}), which is {describe_inputs(inputs)}{hint}"
+            f"{f'; it was raised {layer}' if layer else ''}"
+        )
 
 
 def _check_example_axis(values: Tensor, name: str, examples: int | None = None) -> None:
@@ -371,17 +359,6 @@ def _check_example_axis(values: Tensor, name: str, examples: int | None = None) 
         raise DataError(f"{name} yields a mini-batch of 0 inputs")
 
 
-def _move_object_to_device(structure: Any, device: torch.device) -> Any:
-    """The structure with its objects on `device`, if they have a method `to`."""
-    if isinstance(structure, Mapping | list | tuple) or not hasattr(structure, "to"):
-        return structure
-    return structure.to(device)
-
-
-def _list_tensors(inputs: Inputs) -> Sequence[Tensor]:
-    return [inputs] if isinstance(inputs, Tensor) else inputs.tensors
-
-
 def _is_finite(x: Tensor) -> bool:
     """Whether all values are finite: their sum tells for most tensors, faster than the values."""
     return not x.is_floating_point() or bool(x.sum().isfinite() or x.isfinite().all())
@@ -389,18 +366,8 @@ def _is_finite(x: Tensor) -> bool:
 
 def _find_value_that_is_not_finite(inputs: Inputs) -> str | None:
     """Which value of which example is not finite; None where all are."""
-    for x in _list_tensors(inputs):
+    for x in list_tensors(inputs):
         if not _is_finite(x):
             example = int((~x.isfinite()).reshape(max(len(x), 1), -1).any(1).nonzero()[0]) if x.ndim else 0
             return f"{'NaN' if x.isnan().any() else 'inf'}, first in example {example}"
     return None
-
-
-def _check_finite(inputs: Inputs, outputs: Tensor, name: str) -> None:
-    """Raise DataError if neither inputs nor outputs are finite: a network may handle missing inputs itself."""
-    place = None if _is_finite(outputs) else _find_value_that_is_not_finite(inputs)
-    if place is not None:
-        raise DataError(
-            f"{name} yields inputs with {place}, and the network's outputs for them are not finite: replace these "
-            "values, or leave the examples out"
-        )

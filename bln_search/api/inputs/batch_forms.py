@@ -228,13 +228,6 @@ class BatchForms:
         )
 
 
-def call_network_with_unpacked_inputs(network: Any, inputs: Any) -> Any:
-    """The output of a network for a tensor, a dictionary of keywords, or a list of arguments."""
-    if isinstance(inputs, Mapping):
-        return network(**inputs)
-    return network(*inputs) if isinstance(inputs, list | tuple) else network(inputs)
-
-
 def _is_accepted_network_input(inputs: Any) -> bool:
     """Whether `inputs` is a tensor, a dictionary with a tensor, or a list that begins with one."""
     if isinstance(inputs, Mapping):

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
-from bln_search.core.enums import Split
-from bln_search.core.records import EvaluationKey
 from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.split_metrics import Metric, MetricFunction
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.tasks.score import Score
-
-MetricValues = Mapping[EvaluationKey, Mapping[str, float]]
-"""The values of the metrics of each measured row and split."""
 
 _RESERVED = ("loss", "accuracy", "loss_mean", "accuracy_mean", "loss_deviation", "accuracy_deviation")
 """Names of columns that every table has."""
@@ -39,17 +33,14 @@ def parse_metrics(metrics: Mapping[str, UserMetric] | None) -> dict[str, Metric]
         raise TypeError(
             f'metrics has the type {type(metrics).__name__}: give metrics by name, as in {{"AUC": function}}'
         )
-    return {_validated_custom_metric_name(name): _parse_metric(name, metric) for name, metric in metrics.items()}
+    return {name: _parse_metric(name, metric) for name, metric in metrics.items()}
 
 
-def _validated_custom_metric_name(name: object) -> str:
+def _parse_metric(name: object, metric: UserMetric) -> Metric:
     if not isinstance(name, str) or not name.strip() or name in _RESERVED:
         raise ValueError(f"{name!r} cannot be the name of a metric: give a text other than {', '.join(_RESERVED)}")
-    return name
-
-
-def _parse_metric(name: str, metric: UserMetric) -> Metric:
-    resolved = metric if isinstance(metric, Metric) else Metric(metric, _is_higher_better(metric))
+    is_higher_better = getattr(metric, "higher_is_better", None) is not False  # as torchmetrics says
+    resolved = metric if isinstance(metric, Metric) else Metric(metric, is_higher_better)
     if isinstance(resolved.function, type) or not (resolved.is_streaming or callable(resolved.function)):
         kind = resolved.function.__name__ if isinstance(resolved.function, type) else type(resolved.function).__name__
         raise TypeError(
@@ -57,19 +48,6 @@ def _parse_metric(name: str, metric: UserMetric) -> Metric:
             "and reset"
         )
     return resolved
-
-
-def _is_higher_better(metric: Any) -> bool:
-    """Whether a higher value is better, as torchmetrics says; True where nothing says so."""
-    return getattr(metric, "higher_is_better", None) is not False
-
-
-def find_dataset_length(loader: object) -> int | None:
-    """The number of examples of a loader's data set; None where it is unknown."""
-    try:
-        return len(loader.dataset)  # type: ignore[attr-defined]
-    except (AttributeError, TypeError, NotImplementedError):
-        return None
 
 
 class CountedExamplesObserver:
@@ -95,21 +73,3 @@ class CountedExamplesObserver:
             self._observe(row, outputs, targets)
         elif bool(self._counted.any()):
             self._observe(row, outputs[self._counted], targets[self._counted])
-
-
-def metric_values_of_row_by_split(
-    values: MetricValues, key: EvaluationKey, splits: Iterable[Split]
-) -> dict[Split, Mapping[str, float]]:
-    """The values of one row by split; `key` names the row."""
-    keys = {split: EvaluationKey(key.configuration, key.estimate, key.batch_size, split) for split in splits}
-    return {split: values[key] for split, key in keys.items() if key in values}
-
-
-def mean_metric_values_over_networks(networks: Sequence[MetricValues]) -> dict[EvaluationKey, dict[str, float]]:
-    """Means over networks, for the rows and splits that have a value in each of them."""
-    first, *others = networks
-    return {
-        key: {name: fmean(values[key][name] for values in networks) for name in first[key]}
-        for key in first
-        if all(key in values for values in others)
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import torch
@@ -21,6 +21,13 @@ ScoreFunction = Callable[[Tensor, Tensor], Tensor | tuple[Tensor, Tensor] | Exam
 
 UserScore = ScoreName | ScoreFunction
 
+_NAMED_SCORES: Mapping[str, tuple[ScoreFunction, LossDescription]] = {
+    "cross_entropy": (cross_entropy_and_correctness, CROSS_ENTROPY),
+    "mse": (squared_errors, LossDescription("squared error")),
+    "mae": (absolute_errors, LossDescription("absolute error")),
+    "bce": (score_binary_logits, LossDescription("binary cross-entropy", "nats")),
+}
+
 
 class ScoreWithOptionalCorrectness(WeightedScore):
     """A score with losses, correctness and weights where the function of the user may return losses alone.
@@ -37,7 +44,7 @@ class ScoreWithOptionalCorrectness(WeightedScore):
     def __init__(self, function: ScoreFunction) -> None:
         self.function = function
         self.has_correctness = True
-        self.description = next((text for named, text in _DESCRIPTIONS if named is function), None)
+        self.description = next((text for named, text in _NAMED_SCORES.values() if named is function), None)
         self._loss = parse_loss_module(function) if isinstance(function, nn.Module) else None
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
@@ -83,26 +90,25 @@ class ScoreWithOptionalCorrectness(WeightedScore):
     ) -> Scores:
         """Scores of each example from what a function returned, and the weights of the elements of its losses."""
         none_correct = torch.zeros(len(outputs), dtype=torch.bool, device=outputs.device)
-        self.has_correctness = not isinstance(returned, Tensor)
         if isinstance(returned, ExampleScores):
             self.has_correctness = returned.correct is not None
             correct = none_correct if returned.correct is None else returned.correct
             return _average_example_scores(returned, correct, outputs, targets)
+        self.has_correctness = not isinstance(returned, Tensor)
         if not isinstance(returned, Tensor):
             if weights is None or not isinstance(returned[1], Tensor):
                 return returned  # type: ignore[return-value]  # checked by `score_examples`
             _check_weights(weights, returned[0])
             return _weighted_means_of_examples(returned[0], weights, returned[1])
-        if weights is None and self._loss is not None and returned.ndim and len(returned) == len(outputs):
-            _check_losses_of_examples(returned, outputs, targets)
-            elements = returned[:1].numel() if self._loss.averages_elements else 1
-            losses = _sum_over_elements(returned) / elements
-            return Scores(losses, none_correct, losses.new_full((len(returned),), elements))
-        if weights is None:
+        if weights is None and self._loss is None:
             return Scores(_mean_loss_per_example(returned, outputs, targets), none_correct)
         _check_losses_of_examples(returned, outputs, targets)
-        _check_weights(weights, returned)
-        return _weighted_means_of_examples(returned, weights, none_correct)
+        if weights is not None:
+            _check_weights(weights, returned)
+            return _weighted_means_of_examples(returned, weights, none_correct)
+        elements = returned[:1].numel() if self._loss is not None and self._loss.averages_elements else 1
+        losses = _sum_over_elements(returned) / elements
+        return Scores(losses, none_correct, losses.new_full((len(returned),), elements))
 
 
 def parse_score(score: UserScore) -> Score:
@@ -118,23 +124,18 @@ def parse_score(score: UserScore) -> Score:
                 f"there is no score {score!r}: choose one of {', '.join(_NAMED_SCORES)}, or give a function of outputs "
                 "and targets, or a loss module as in torch.nn.HuberLoss()"
             )
-        return _wrap_score_function(_NAMED_SCORES[score])
-    if not callable(score) or isinstance(score, type):
+        function = _NAMED_SCORES[score][0]
+    elif not callable(score) or isinstance(score, type):
         kind = f"is the class {score.__name__}" if isinstance(score, type) else f"has the type {type(score).__name__}"
         raise TypeError(
             f"score {kind}: give a name ({', '.join(_NAMED_SCORES)}), a function of outputs and targets, or a loss "
             "module as in torch.nn.MSELoss()"
         )
-    return _wrap_score_function(score)
-
-
-def _wrap_score_function(function: ScoreFunction) -> Score:
-    """Return the built-in cross-entropy itself, which evaluators recognize; any other function adapted."""
-    return (
-        cross_entropy_and_correctness
-        if function is cross_entropy_and_correctness
-        else ScoreWithOptionalCorrectness(function)
-    )
+    else:
+        function = score
+    if function is cross_entropy_and_correctness:
+        return cross_entropy_and_correctness  # which evaluators recognize
+    return ScoreWithOptionalCorrectness(function)
 
 
 def last_score_had_correctness(score: Score) -> bool:
@@ -163,26 +164,12 @@ def check_targets_fit_score(score: Score, targets: Tensor, loader: str, *, class
     """
     if score is cross_entropy_and_correctness:
         check_class_targets(targets, loader, classes)
-    function = score.function if isinstance(score, ScoreWithOptionalCorrectness) else None
-    if any(function is named for named, _ in _DESCRIPTIONS) and targets.isnan().any():
+    if not isinstance(score, ScoreWithOptionalCorrectness):
+        return
+    if score.description is not None and targets.isnan().any():
         raise DataError(f"{loader} yields targets that are NaN: leave out the examples without a target")
-    if function is score_binary_logits and not ((targets >= 0) & (targets <= 1)).all():
+    if score.function is score_binary_logits and not ((targets >= 0) & (targets <= 1)).all():
         raise DataError(f'{loader} yields targets outside of 0 to 1, which score="bce" does not take')
-
-
-_NAMED_SCORES: Mapping[str, ScoreFunction] = {
-    "cross_entropy": cross_entropy_and_correctness,
-    "mse": squared_errors,
-    "mae": absolute_errors,
-    "bce": score_binary_logits,
-}
-
-
-_DESCRIPTIONS: Sequence[tuple[ScoreFunction, LossDescription]] = (
-    (squared_errors, LossDescription("squared error")),
-    (absolute_errors, LossDescription("absolute error")),
-    (score_binary_logits, LossDescription("binary cross-entropy", "nats")),
-)
 
 
 def _mean_loss_per_example(losses: Tensor, outputs: Tensor, targets: Tensor) -> Tensor:

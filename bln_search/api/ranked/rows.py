@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.api.fingerprint import NetworkFingerprint
-from bln_search.api.inputs.metrics import MetricValues, metric_values_of_row_by_split
 from bln_search.api.ranked.equal_rows import DistinctRowsOfBoard, SizesByKey, merge_rows_equal_at_all_sizes
 from bln_search.api.ranked.row import (
     LayerPopulationsByName,
@@ -69,7 +68,7 @@ class RankedRows:
     deployed: InferenceRow | None = None
     has_accuracy: bool = True
     score: LossDescription = CROSS_ENTROPY
-    metric_values: MetricValues = field(default_factory=dict)
+    metric_values: Mapping[EvaluationKey, Mapping[str, float]] = field(default_factory=dict)
     higher_is_better: Mapping[str, bool] = field(default_factory=dict)
     networks: tuple[Self, ...] = ()
     fingerprints: tuple[str, ...] = ()
@@ -214,13 +213,13 @@ class RankedRows:
     def make_ranked_configuration(self, row: LeaderboardRow) -> RankedConfiguration:
         """A row with the population values that it reads."""
         populations, without_estimate = row_populations_and_layers_without_one(row, self.populations)
-        key = EvaluationKey(row.configuration, row.estimate, row.batch_size, self.board.ranked_on)
+        keys = {split: EvaluationKey(row.configuration, row.estimate, row.batch_size, split) for split in row.metrics}
         return RankedConfiguration(
             row=row,
             populations=populations,
             without_estimate=without_estimate,
             per_slot=self.per_slot,
-            metrics=metric_values_of_row_by_split(self.metric_values, key, row.metrics),
+            metrics={split: self.metric_values[key] for split, key in keys.items() if key in self.metric_values},
             batch_sizes=self._distinct_rows.batch_sizes.get(row.key, (row.batch_size,)),
             networks=tuple(table.make_ranked_configuration(row) for table in self.networks),
             fingerprints=self.fingerprints,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
+from statistics import fmean
 
-from bln_search.api.inputs.metrics import mean_metric_values_over_networks
 from bln_search.api.ranked.conditions import RankedConditions
 from bln_search.api.ranked.file import read_ranked_tables
 from bln_search.api.ranked.table import RankedConfigurations
@@ -80,7 +80,11 @@ def rank_means_over_networks(
         deployed=deployed.pop() if len(deployed) == 1 else None,
         has_accuracy=tables[0].has_accuracy,
         score=tables[0].score,
-        metric_values=mean_metric_values_over_networks([table.metric_values for table in tables]),
+        metric_values={
+            key: {name: fmean(table.metric_values[key][name] for table in tables) for name in values}
+            for key, values in tables[0].metric_values.items()
+            if all(key in table.metric_values for table in tables)
+        },
         higher_is_better=tables[0].higher_is_better,
         networks=tuple(
             replace(table, fingerprints=fingerprints, network=position) for position, table in enumerate(tables)

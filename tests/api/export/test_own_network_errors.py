@@ -35,7 +35,7 @@ def export(network, folder, **options):
         (mixed, {"example_inputs": torch.tensor(1.0)}, DataError, "no example in inputs"),
         (pair, {"example_inputs": (TOKENS["tokens"], None)}, DataError, "a NoneType as scale"),
         (pair, {"example_inputs": {**TOKENS, "scale": torch.ones(3, 1)}}, DataError, "tokens 4, scale 3"),
-        (mixed, {"example_inputs": torch.zeros(2, 3, 6, 6)}, ExportError, r"in the module first \(Conv2d\)"),
+        (mixed, {"example_inputs": torch.zeros(2, 3, 6, 6)}, ExportError, r"in the layer first \(Conv2d\)"),
         (
             lambda: nn.Sequential(nn.Linear(4, 4), bln_search.BLN(4)),
             {"example_inputs": torch.randn(4)},
@@ -72,8 +72,8 @@ class Wrapped(nn.Module):
 @pytest.mark.parametrize(
     ("part", "message"),
     [
-        (Branch, r"in the module 2\.0 \(Branch\): "),
-        (FixedSize, r"mini-batch of 1 of the example inputs in the module 2\.0 \(FixedSize\)"),
+        (Branch, r"in the layer 2\.0 \(Branch\): "),
+        (FixedSize, r"mini-batch of 1 of the example inputs in the layer 2\.0 \(FixedSize\)"),
         (Wrapped, "the network returns a float as loss: wrap it"),
     ],
 )
@@ -96,7 +96,7 @@ def full(*_):
     ("name", "replacement", "error", "message"),
     [
         (
-            "load_torch_program_as_function",
+            "load_torch_program",
             different,
             ExportError,
             r"network \(torch.export by [\d.]+ at mini-batches of 1,",

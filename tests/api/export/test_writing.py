@@ -10,7 +10,7 @@ import torch
 
 import bln_search
 from bln_search.api import export_trained_row
-from bln_search.api.export import folder, runtimes, study_export
+from bln_search.api.export import files, runtimes, study_export
 from bln_search.api.export import writing as export_writing
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ExportError, MissingPackageError, StorageFullError
@@ -56,7 +56,7 @@ def different(*_):
     ("name", "replacement", "error", "message"),
     [
         pytest.param(
-            "load_onnx_program_as_function",
+            "load_onnx_program",
             different,
             ExportError,
             r"network \(onnxruntime by [\d.]+ at",
@@ -95,7 +95,7 @@ def test_only_an_export_is_replaced_and_only_with_overwrite(exported, networks, 
     (tmp_path / "own" / "notes.txt").write_text("mine")
     for path in (tmp_path / "own", tmp_path / "own" / "notes.txt"):
         with pytest.raises(ExportError, match=r"something other than an export|is not a folder"):
-            folder.check_export_target_replaceable(path, overwrite=True)
+            files.check_export_target_replaceable(path, overwrite=True)
 
 
 def test_a_damaged_checkpoint_is_not_exported(tmp_path, networks):

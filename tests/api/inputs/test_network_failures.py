@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.api.inputs.network_failures import LatestMiniBatches
+from bln_search.api.inputs.network_calls import LatestMiniBatches
 from bln_search.core.errors import DataError, ModelError
 from bln_search.data.inputs import make_structured_inputs
 from tests.support.tiers import thinned

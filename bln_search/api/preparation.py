@@ -1,58 +1,109 @@
-"""Population estimates of a network from the loaders of a user, and the rows that read them."""
+"""One network with its data: mini-batches are tried, populations collected, and the rows that read them listed."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
 
+from torch import nn
+
+from bln_search.api.arguments import get_network_device
+from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.inputs.adapters import BatchAdapter
-from bln_search.api.inputs.role_loader import Loader, RoleLoader
-from bln_search.core.blend import POPULATION_NAME, PopulationWeight, blended_estimate_label
-from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import PopulationEstimate, parse_enum
+from bln_search.api.inputs.batch_forms import Target
+from bln_search.api.inputs.evaluation_data import EvaluationData
+from bln_search.api.inputs.loaders import RoleLoader
+from bln_search.api.progress_lines import ProgressLines
+from bln_search.core.blend import PopulationWeight, blended_estimate_label
+from bln_search.core.enums import Correction, PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError
 from bln_search.evaluation import collect_moments_with_frozen_weights
+from bln_search.evaluation.adapted_network import Forward
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import (
     MomentsByEstimate,
+    compute_populations_of_layers,
+    get_norms_by_name,
     list_possible_configurations,
     moments_by_estimate_from_training_history,
 )
-from bln_search.norms.row_batching.row_tensor import InferenceRow
+from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
+from bln_search.norms.statistics import LayerPopulation
+from bln_search.tasks.score import Score
 
 
-def parse_population_loaders(loader: Loader | Mapping[str, Loader]) -> Mapping[str, Loader]:
-    """The loaders of the populations by name; a single loader is `frozen`.
+@dataclass(frozen=True)
+class MeasuredPopulations:
+    """The population values of one network.
+
+    Attributes:
+        estimates: Moments of each layer under each estimate.
+        values: The population values of each layer.
+        by_estimate: The values of the layers that were reached, by estimate and name.
+        measured_with: Fingerprint of the network.
+    """
+
+    estimates: MomentsByEstimate
+    values: Populations
+    by_estimate: Mapping[str, Mapping[str, LayerPopulation]]
+    measured_with: NetworkFingerprint
+
+
+class PreparedNetwork:
+    """One network with its data. Mini-batches are tried when it is made; no pass over the data begins before.
+
+    Args:
+        network: The network.
+        data: Populations and conditions.
+        score: Losses of examples.
+        forward: Calls the network, or None.
+        target: Returns the targets in a mini-batch, or None.
+        per_slot: Feature populations have a value for each slot of the mini-batch.
+        one_pass: Mini-batches of splits must fit the one pass.
+        progress: Lines of progress.
 
     Raises:
-        ValueError: There is no loader, a name is not possible, or it is that of an estimate of the layers' own.
+        ModelError: The network cannot be evaluated.
+        DataError: Mini-batches do not fit the network or the score.
     """
-    if not isinstance(loader, Mapping):
-        return {PopulationEstimate.FROZEN: loader}
-    if not loader:
-        raise ValueError("train_loader names no population: give at least one, as in {'source': train_loader}")
-    reserved = [str(estimate) for estimate in PopulationEstimate if estimate is not PopulationEstimate.FROZEN]
-    for name in loader:
-        if not isinstance(name, str) or not POPULATION_NAME.fullmatch(name):
-            raise ValueError(
-                f"{name!r} is not the name of a population: use letters, digits, _ and -, beginning with a letter"
-            )
-        if name in reserved:
-            raise ValueError(f"{name!r} is an estimate that layers collect in training: choose another name")
-    return loader
 
+    def __init__(
+        self,
+        network: nn.Module,
+        data: EvaluationData,
+        *,
+        score: Score,
+        forward: Forward | None,
+        target: Target | None,
+        per_slot: bool,
+        one_pass: bool,
+        progress: ProgressLines,
+    ) -> None:
+        self.network, self.data, self.score, self.per_slot = network, data, score, per_slot
+        self.layers = get_norms_by_name(network)
+        device = get_network_device(network)
+        self.adapter = BatchAdapter(
+            network, forward, target, device, progress, needs_one_pass=one_pass, needs_slots=per_slot
+        )
+        self.adapter.try_samples(data.loaders_of_all_splits, data.populations.values(), score)
 
-def parse_blends(blends: Sequence[float | str]) -> tuple[PopulationWeight, ...]:
-    """The weights of `blends`, each once.
-
-    Raises:
-        TypeError: It is not a sequence.
-        ValueError: A weight is not possible.
-    """
-    if isinstance(blends, str) or not isinstance(blends, Sequence):
-        raise TypeError(f'blends is a list of weights, as in [0.1, "N16"], not {blends!r}')
-    return tuple(dict.fromkeys(PopulationWeight.parse(blend) for blend in blends))
+    def measure_populations(
+        self, gathered: MomentsByEstimate | None, correction: Correction, *, kept: Container[str] = ()
+    ) -> MeasuredPopulations:
+        """Collect the populations. Layers with names in `kept` use their configuration meanwhile."""
+        estimates = collect_all_population_estimates(
+            self.adapter, self.layers, self.data.populations, gathered, kept=kept
+        )
+        measured_with = NetworkFingerprint.of_network(self.network)  # after a pass has created lazy layers' weights
+        values = compute_populations_of_layers(self.layers, estimates, correction, per_slot=self.per_slot)
+        by_name = {name: values[layer] for name, layer in self.layers.items() if layer in values}
+        by_estimate = {
+            estimate: {name: of_layer[estimate] for name, of_layer in by_name.items() if estimate in of_layer}
+            for estimate in estimates
+        }
+        return MeasuredPopulations(estimates, values, by_estimate, measured_with)
 
 
 def list_possible_inference_rows(
@@ -65,10 +116,11 @@ def list_possible_inference_rows(
         estimates: Moments of the layers by population.
         blends: Weights of the population in blended statistics.
     """
+    with_own_letter = [estimate for estimate in PopulationEstimate if estimate.has_own_source_letter]
     statistics_by_estimate = {
         estimate: {statistic for name in moments for statistic in layers[name].method.statistics}
         for estimate, moments in estimates.items()
-        if not _has_configuration_letter(estimate)
+        if estimate not in with_own_letter
     }
     rows = []
     for configuration in list_possible_configurations(layers, from_weights=PopulationEstimate.ANALYTIC in estimates):
@@ -82,24 +134,10 @@ def list_possible_inference_rows(
         }
         for estimate, estimated in statistics_by_estimate.items():
             if from_population <= estimated:
-                rows += _population_and_blend_rows(configuration, estimate, blends)
+                rows.append(InferenceRow(configuration, estimate))
+                blended = configuration.with_blend_for_population
+                rows += [InferenceRow(blended, blended_estimate_label(estimate, blend)) for blend in blends]
     return rows
-
-
-def _has_configuration_letter(estimate: str) -> bool:
-    """Do configurations read this estimate by a letter of its own?"""
-    return any(estimate == own and own.has_own_source_letter for own in PopulationEstimate)
-
-
-def _population_and_blend_rows(
-    configuration: InferenceConfiguration, estimate: str, blends: Sequence[PopulationWeight]
-) -> list[InferenceRow]:
-    """The row that takes values from a population, and those that blend them with the mini-batch."""
-    blended = [
-        InferenceRow(configuration.with_blend_for_population, blended_estimate_label(estimate, blend))
-        for blend in blends
-    ]
-    return [InferenceRow(configuration, estimate), *blended]
 
 
 def collect_all_population_estimates(

@@ -1,16 +1,16 @@
-"""Example inputs of a network: one tensor or several, with examples on the first axis."""
+"""The example inputs and the named outputs of an exported network: tensors with examples on the first axis."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bln_search.core.errors import DataError
+from bln_search.core.errors import DataError, ExportError
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,6 @@ class ExampleInputs:
     def _map_tensors(self, change: Callable[[Tensor], Tensor]) -> ExampleInputs:
         named = {name: change(tensor) for name, tensor in self.named.items()}
         return ExampleInputs(tuple(map(change, self.positional)), named, self.names)
-
-
-def wrap_tensor_as_example_inputs(tensor: Tensor) -> ExampleInputs:
-    """Examples of a network with one input."""
-    return ExampleInputs((tensor,), {}, ("inputs",))
 
 
 def parse_example_inputs(value: object, network: nn.Module) -> ExampleInputs:
@@ -103,3 +98,33 @@ def _forward_argument_names(network: nn.Module, count: int) -> list[str]:
     parameters = inspect.signature(network.forward).parameters.values()
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return [names[index] if index < len(names) else f"inputs_{index}" for index in range(count)]
+
+
+def flatten_outputs_by_name(outputs: Any, name: str = "outputs") -> dict[str, Tensor]:
+    """The tensors of the outputs in order, by name: `outputs`, or the keys and positions that lead to a tensor.
+
+    Args:
+        outputs: What the network returns: a tensor, or tensors in tuples, lists and dictionaries.
+        name: Name of the output if it is one tensor.
+
+    Raises:
+        ExportError: The outputs contain something else.
+    """
+    return {name: outputs} if isinstance(outputs, Tensor) else dict(_iter_named_tensor_leaves(outputs, ""))
+
+
+def _iter_named_tensor_leaves(value: Any, path: str) -> Iterator[tuple[str, Tensor]]:
+    kind = type(value)
+    if isinstance(value, Tensor):
+        yield path, value
+    elif kind is dict:
+        for key, part in value.items():
+            yield from _iter_named_tensor_leaves(part, f"{path}_{key}" if path else str(key))
+    elif kind in (tuple, list):
+        for index, part in enumerate(value):
+            yield from _iter_named_tensor_leaves(part, f"{path or 'outputs'}_{index}")
+    else:
+        raise ExportError(
+            f"the network returns {f'a {kind.__name__} as {path}' if path else f'a {kind.__name__}'}: wrap it so that "
+            "the forward pass returns a tensor, or tensors in a tuple, list or dict; nothing was written"
+        )

@@ -1,23 +1,61 @@
-"""Where a network of the user failed: the layer and the mini-batch."""
+"""Calls of a user's network: its arguments, the tensor in its output, and where it failed."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter, itemgetter
 from types import TracebackType
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from bln_search.core.errors import BlnSearchError
-from bln_search.data.inputs import Inputs, can_slice_examples
+from bln_search.core.errors import BlnSearchError, ModelError
+from bln_search.data.inputs import Inputs, can_slice_examples, describe_value
 from bln_search.evaluation.adapted_network import NetworkWithCallAdapter
+
+_OUTPUT_KEYS = ("logits", "out")
+"""Keys or attributes of the tensor in an output: those of transformers, and of torchvision's segmentation."""
 
 _KEPT_BYTES = 2**26
 """Largest size in bytes of the inputs that are kept; those of the latest mini-batch are always kept."""
 
 _MOST_MINI_BATCHES, _MOST_WITH_OBJECTS = 4096, 16
 """Largest numbers of mini-batches that are kept; objects have an unknown size, and are passed one by one."""
+
+
+def call_network_with_unpacked_inputs(network: Any, inputs: Any) -> Any:
+    """The output of a network for a tensor, a dictionary of keywords, or a list of arguments."""
+    if isinstance(inputs, Mapping):
+        return network(**inputs)
+    return network(*inputs) if isinstance(inputs, list | tuple) else network(inputs)
+
+
+def return_output_unchanged(output: Any) -> Any:
+    """The output itself."""
+    return output
+
+
+def make_output_tensor_selector(output: Any, examples: int) -> Callable[[Any], Any]:
+    """A function that returns the tensor in an output like this one. Raises ModelError if there is none."""
+    if isinstance(output, Tensor):
+        return return_output_unchanged
+    if isinstance(output, Mapping):
+        selections: list[Callable[[Any], Any]] = [itemgetter(key) for key in _OUTPUT_KEYS if key in output]
+    elif isinstance(output, list | tuple):
+        selections = [itemgetter(0)] if output else []
+    else:
+        selections = [attrgetter(key) for key in _OUTPUT_KEYS if hasattr(output, key)]
+    for select in selections:
+        value = select(output)
+        if isinstance(value, Tensor) and value.ndim and len(value) == examples:
+            return select
+    raise ModelError(
+        f"the network returns {describe_value(output)}, and none of it is known to be the outputs of its {examples} "
+        "examples: give forward=, which returns one tensor, examples first, as in "
+        'forward=lambda model, batch: model(batch)["scores"]'
+    )
 
 
 class LatestMiniBatches:
@@ -34,7 +72,9 @@ class LatestMiniBatches:
 
     def append(self, name: str, inputs: Inputs) -> None:
         """Add a mini-batch with its name, and forget the earliest ones."""
-        size = _count_bytes(inputs)
+        tensors = list_tensors(inputs)
+        most = _MOST_MINI_BATCHES if can_slice_examples(inputs) else _MOST_WITH_OBJECTS
+        size = max(sum(tensor.numel() * tensor.element_size() for tensor in tensors), _KEPT_BYTES // most)
         self._batches.append((name, inputs, size))
         self._bytes += size
         while len(self._batches) > 1 and self._bytes > _KEPT_BYTES:
@@ -47,6 +87,11 @@ class LatestMiniBatches:
     def latest_name(self) -> str | None:
         """The name of the latest mini-batch; None without one."""
         return self._batches[-1][0] if self._batches else None
+
+
+def list_tensors(inputs: Inputs) -> list[Tensor]:
+    """All tensors of inputs."""
+    return [inputs] if isinstance(inputs, Tensor) else list(inputs.tensors)
 
 
 def find_failing_layer(error: BaseException, network: nn.Module) -> str | None:
@@ -81,10 +126,3 @@ def _iter_modules_of_frames(traceback: TracebackType | None) -> Iterator[nn.Modu
         if isinstance(module, nn.Module):
             yield module
         traceback = traceback.tb_next
-
-
-def _count_bytes(inputs: Inputs) -> int:
-    """The size of the tensors, at least so large that few mini-batches are kept."""
-    tensors = [inputs] if isinstance(inputs, Tensor) else inputs.tensors
-    size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
-    return max(size, _KEPT_BYTES // (_MOST_MINI_BATCHES if can_slice_examples(inputs) else _MOST_WITH_OBJECTS))

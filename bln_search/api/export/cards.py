@@ -1,0 +1,313 @@
+"""The model cards of exports (README.md): the network, how to load it, its statistics, figures and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from bln_search.api.export.check import TOLERANCE, OutputParity
+from bln_search.api.export.description import (
+    ExportDescription,
+    LossAndAccuracy,
+    NormLayerDescription,
+    OwnNetworkDescription,
+    StudyNetworkDescription,
+    TensorDescription,
+    output_name_for_task,
+)
+from bln_search.api.export.files import ONNX_PROGRAM, TORCH_PROGRAM, WEIGHTS_FILE
+from bln_search.core.blend import PopulationWeight, parse_estimate_label
+from bln_search.core.built_in_models import BUILT_IN_MODELS
+from bln_search.core.code_identity import CODE_CHANGES
+from bln_search.core.enums import NormalizedAxes
+from bln_search.core.method import BATCH_STATISTICS, Statistic, StatisticSource
+from bln_search.core.tasks import TaskName, describe_task
+from bln_search.specs.sections.space import format_point
+
+_SOURCE_TEXTS = {
+    StatisticSource.POPULATION: "population value, fixed",
+    StatisticSource.MEMORY: "the memory's value at the end of training, fixed",
+    StatisticSource.LAST_STEP: "the value of the last training step, fixed",
+    StatisticSource.WITH_MINI_BATCH: "of the memory and the mini-batch together, weighted as in training",
+    StatisticSource.ANALYTIC: "computed from the weights, fixed",
+    StatisticSource.ABSENT: "this method does not have it",
+    StatisticSource.BLEND: "α · population value + (1 − α) · value",  # its origin follows
+}
+
+
+def render_study_model_card(export: StudyNetworkDescription, parity: OutputParity) -> str:
+    """The text of the model card, as Markdown."""
+    origin = export.origin
+    method = export.normalization.method.upper()
+    point = f" ({format_point(origin.parameters)})" if origin.parameters else ""
+    title = f"{export.model.name} with {method} on {origin.data['name']}, {export.row.configuration}"
+    return "\n".join(
+        [
+            f"# {title}\n",
+            f"A network of the study `{origin.study}`, arm `{origin.arm}`{point}, trained from seed {origin.seed}; "
+            f"weights of epoch {origin.epoch}. Exported by bln-search {export.versions['bln_search']}.\n",
+            "## Loading\n",
+            *_loading_section_lines(export),
+            *_input_and_output_lines(export),
+            "## Where its statistics come from\n",
+            *_statistic_source_lines(export),
+            "## Figures\n",
+            *_metrics_table_lines(export, parity),
+            *_output_parity_lines(parity),
+            "## Limits\n",
+            *_limitation_lines(export),
+        ]
+    )
+
+
+_LOADING = """\
+```python
+import bln_search
+model = bln_search.load("this folder")  # pip install 'bln-search[train]'
+outputs = model(inputs)                 # inputs as the data set gives them
+```
+"""
+
+
+def _loading_section_lines(export: StudyNetworkDescription) -> list[str]:
+    """How the forms that the export has are loaded."""
+    programs = []
+    if TORCH_PROGRAM in export.files:
+        programs.append(f'`torch.export.load("{TORCH_PROGRAM}").module()(inputs)`')
+    if ONNX_PROGRAM in export.files:
+        programs.append(f"`{ONNX_PROGRAM}`, input `inputs`, output `{output_name_for_task(export.task)}`")
+    is_of_plugin = export.model.name not in BUILT_IN_MODELS
+    package = (
+        f"`bln_search.load` needs the package that has the model `{export.model.name}`, too; the programs do not.\n"
+    )
+    return [
+        *([_LOADING] if WEIGHTS_FILE in export.files else []),
+        *([f"Without bln-search: {', or '.join(programs)}.\n"] if programs else []),
+        *([package] if is_of_plugin and WEIGHTS_FILE in export.files else []),
+    ]
+
+
+_OUTPUTS = {
+    TaskName.REGRESSION: "numbers in the units of the data set",
+    TaskName.DENSITY: "negative log-likelihoods or their upper bounds in nats",
+}
+"""What networks of a task return; otherwise logits."""
+
+
+def _input_and_output_lines(export: StudyNetworkDescription) -> list[str]:
+    shape = ", ".join(str(extent) for extent in export.model.input_shape)
+    names = f": {', '.join(export.model.class_names)}" if export.model.class_names else ""
+    outputs = _OUTPUTS.get(export.task, "logits")
+    return [
+        f"Inputs: float32, shape (N, {shape}), raw values; standardization (`{export.standardization}`, fitted on the "
+        f"training examples) is inside. Outputs: {outputs}, (N, {export.model.classes or 1}){names}.\n"
+    ]
+
+
+def _statistic_source_lines(export: StudyNetworkDescription) -> list[str]:
+    configuration = export.row.configuration
+    lines = []
+    for statistic in Statistic:
+        source = configuration.source_of(statistic)
+        present = "of the mini-batch at hand" if statistic in BATCH_STATISTICS else "of the example at hand"
+        text = _SOURCE_TEXTS.get(source, present)
+        origin = f"{text} {present}" if source is StatisticSource.BLEND else text
+        lines.append(f"- {statistic} ({statistic.description}): {origin}")
+    if export.row.estimate is not None:
+        lines.append(f"\nPopulation estimate: `{export.row.estimate}`, correction `{export.normalization.correction}`.")
+        lines += _blend_weight_lines(parse_estimate_label(export.row.estimate)[1])
+    return [*lines, "", *_batch_dependence_lines(export)]
+
+
+def _blend_weight_lines(blend: PopulationWeight | None) -> list[str]:
+    """The weight of the population in blended statistics."""
+    if blend is None:
+        return []
+    number = str(blend).removeprefix("N")
+    weight = f"{number}/({number} + m) with mini-batches of m examples" if blend.is_prior else number
+    return [f"α = {weight}. Of deviations the squares are blended."]
+
+
+def _batch_dependence_lines(export: StudyNetworkDescription) -> list[str]:
+    size, largest = export.row.batch_size, export.row.largest_batch_size
+    if not export.row.deterministic:
+        text = (
+            "**The answer to an example depends on the other examples of its mini-batch.** The network runs on "
+            f"mini-batches of any size; its figures hold for mini-batches of {size} in the order of the data set, "
+            "not for other sizes or for mini-batches of similar examples."
+        )
+    elif largest is None:
+        text = (
+            "The answer to an example does not depend on the other examples of its mini-batch: mini-batches may have "
+            "any size."
+        )
+    else:
+        text = "The answer to an example depends on its place in the mini-batch."
+    return [text + _format_batch_size_limit(largest) + "\n", *_folding_lines(export)]
+
+
+def _metrics_table_lines(export: StudyNetworkDescription, parity: OutputParity) -> list[str]:
+    """The figures of the row over seeds and of this seed, and what the exported program itself achieves."""
+    figures = export.figures
+    columns = [f"loss, {figures.seeds} seeds", f"accuracy %, {figures.seeds} seeds", "loss, this seed", "accuracy %"]
+    lines = [["split", *columns], ["---"] * 5]
+    for split, seed_figure in figures.this_seed.items():
+        mean_figure = figures.over_seeds.get(split)
+        means = _format_means_over_seeds(mean_figure) if mean_figure else ["–", "–"]
+        lines.append([split, *means, f"{seed_figure.loss:.4f}", _format_accuracy(seed_figure.accuracy)])
+    if not describe_task(export.task).has_accuracy:
+        lines = [[cells[0], cells[1], cells[3]] for cells in lines]
+    text = [
+        *(f"| {' | '.join(cells)} |" for cells in lines),
+        f"\nMean ± standard deviation over seeds; loss is {export.loss.removeprefix('mean ')}, "
+        f"mini-batches of {export.row.batch_size}.\n",
+    ]
+    test = parity.test
+    if test is not None:
+        accuracy = "" if test.accuracy is None else f", accuracy {_format_accuracy(test.accuracy)} %"
+        text.append(
+            f"The exported program ({test.form}) was evaluated on the same {test.examples} examples of the test split: "
+            f"loss {test.loss:.4f}{accuracy}.\n"
+        )
+    return text
+
+
+def _format_means_over_seeds(figure: LossAndAccuracy) -> list[str]:
+    loss, accuracy = f"{figure.loss:.4f}", _format_accuracy(figure.accuracy)
+    if figure.loss_deviation is not None:
+        loss += f" ± {figure.loss_deviation:.4f}"
+    if figure.accuracy_deviation is not None:
+        accuracy += f" ± {100 * figure.accuracy_deviation:.2f}"
+    return [loss, accuracy]
+
+
+def _format_accuracy(accuracy: float | None) -> str:
+    return "–" if accuracy is None else f"{100 * accuracy:.2f}"
+
+
+def _limitation_lines(export: StudyNetworkDescription) -> list[str]:
+    data = export.origin.data
+    fraction_text = "" if data["fraction"] == 1 else f", {100 * data['fraction']:g} % of it"
+    return [
+        f"- Trained on `{data['name']}`{fraction_text}; its figures say nothing about other data. "
+        "Which row of a table is best depends on task, data and mini-batch size.",
+        "- The seed exported is the best of its row on validation unless another was requested, so its own validation "
+        "figures are optimistic; those over seeds estimate what the row achieves.",
+        *(f"- {text}" for text in export.origin.trained_with.get(CODE_CHANGES, ())),
+        f"- Study digest `{export.origin.study_digest}`, checkpoint SHA-256 `{export.origin.checkpoint_sha256}`.",
+        "",
+    ]
+
+
+def render_own_network_model_card(export: OwnNetworkDescription, parity: OutputParity) -> str:
+    """The text of the model card, as Markdown."""
+    return "\n".join(
+        [
+            f"# {export.network}\n",
+            f"A network with the inference configurations below. Exported by bln-search "
+            f"{export.versions['bln_search']}.\n",
+            "## Loading\n",
+            *_own_loading_lines(export),
+            "## Inputs and outputs\n",
+            *_tensor_description_lines(export.inputs, "input"),
+            *_tensor_description_lines(export.outputs, "output"),
+            "\nN is the mini-batch size, the same in all inputs.\n",
+            "## Where its statistics come from\n",
+            *_layer_table_lines(export.layers),
+            "",
+            _own_batch_dependence_text(export) + "\n",
+            *_folding_lines(export),
+            *_output_parity_lines(parity),
+        ]
+    )
+
+
+def _own_loading_lines(export: OwnNetworkDescription) -> list[str]:
+    """How each form is loaded."""
+    lines = []
+    if TORCH_PROGRAM in export.files:
+        lines.append(
+            f'- `{TORCH_PROGRAM}`: `bln_search.load("this folder")` returns a module that needs no class of yours. '
+            f'Without bln-search: `torch.export.load("{TORCH_PROGRAM}").module()`.'
+        )
+    if ONNX_PROGRAM in export.files:
+        lines.append(f"- `{ONNX_PROGRAM}`: any ONNX runtime.")
+    if WEIGHTS_FILE in export.files:
+        lines.append(
+            f'- `{WEIGHTS_FILE}`: `bln_search.load("this folder", model=network)` puts weights, population values and '
+            f"configurations into your own instance of `{export.network}`, converted as before the export."
+        )
+    return [*lines, "\nLoad files from sources that you trust only.\n"]
+
+
+def _tensor_description_lines(tensors: Mapping[str, TensorDescription], kind: str) -> list[str]:
+    return [
+        f"- {kind} `{name}`: {tensor.dtype}, shape "
+        f"({', '.join('N' if length is None else str(length) for length in tensor.shape)}"
+        f"{',' if len(tensor.shape) == 1 else ''})"
+        for name, tensor in tensors.items()
+    ]
+
+
+def _layer_table_lines(layers: Mapping[str, NormLayerDescription]) -> list[str]:
+    """A table of the layers with their configurations, and the legend of its letters."""
+    letters = dict.fromkeys(letter for layer in layers.values() for letter in str(layer.configuration))
+    legend = ", ".join(f"{letter}: {StatisticSource(letter).label}" for letter in letters)
+    rows = [
+        f"| `{name or 'the network'}` | {layer.method.upper()}"
+        f"{' over the whole layer' if layer.axes is NormalizedAxes.LAYER else ''} | `{layer.configuration}`"
+        f"{f', weight {layer.blend}' if layer.blend else ''} | {layer.epsilon:g} |"
+        for name, layer in layers.items()
+    ]
+    return [
+        "| layer | method | configuration | ε |",
+        "| --- | --- | --- | --- |",
+        *rows,
+        "\nThe four letters of a configuration are the sources of the mini-batch mean, the mini-batch deviation, the "
+        f"feature mean and the feature deviation ({legend}). Feature statistics that are not of the population are "
+        "computed from the example alone.",
+    ]
+
+
+def _own_batch_dependence_text(export: OwnNetworkDescription) -> str:
+    largest = export.largest_batch_size
+    if not export.deterministic:
+        text = "**The output for an example depends on the other examples of its mini-batch, and on their number.**"
+    elif largest is None:
+        text = "The output for an example does not depend on the other examples of its mini-batch."
+    else:
+        text = "The output for an example depends on its place in the mini-batch."
+    if largest is None:
+        text += " Mini-batches may have any size."
+    return text + _format_batch_size_limit(largest)
+
+
+def _format_batch_size_limit(largest_batch_size: int | None) -> str:
+    """The bound of the mini-batch size; empty without a bound."""
+    if largest_batch_size is None:
+        return ""
+    return (
+        f" Each slot of the mini-batch has its own feature values: mini-batches have at most {largest_batch_size} "
+        "examples."
+    )
+
+
+def _folding_lines(export: ExportDescription) -> list[str]:
+    """Whether the programs have affine steps; nothing without a program."""
+    if not export.has_program:
+        return []
+    if export.folded:
+        return ["In `model.pt2` and `model.onnx` each normalization layer is one affine step y = x·scale + shift.\n"]
+    return [f"Normalization layers are not folded into affine steps: {export.not_folded_because}.\n"]
+
+
+def _output_parity_lines(parity: OutputParity) -> list[str]:
+    """The section with the differences of all forms at each mini-batch size."""
+    lines = [
+        "## Agreement of the forms\n",
+        f"Largest difference from the network in PyTorch, over {parity.inputs}; the tolerance is {TOLERANCE:g} (of the "
+        "largest output, if that is above 1):\n",
+    ]
+    for size in parity.sizes:
+        differences = ", ".join(f"{form} {difference:.1e}" for form, difference in size.differences.items())
+        lines.append(f"- mini-batches of {size.batch_size}: {differences or f'undefined, {size.reason}'}")
+    return [*lines, ""]
