@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from bln_search_papers.ln.handwriting import Handwriting
 from numpy.typing import NDArray
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
@@ -21,7 +22,6 @@ from bln_search.core.enums import Split
 from bln_search.data.inputs import StructuredInputs
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork, use_trained_network
-from bln_search.models.handwriting import Handwriting
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import open_and_upgrade_ledger

@@ -15,6 +15,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from bln_search_papers.ln.imdb_cloze import split_sentences_into_words
+from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
+from bln_search_papers.ln.skip_thoughts import SkipThoughts
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -23,14 +26,11 @@ from sklearn.preprocessing import StandardScaler
 
 from bench.support.reporting import finish
 from bln_search.data.imdb import get_review_source
-from bln_search.data.imdb_cloze import split_sentences_into_words
 from bln_search.data.imdb_next_word import WORDS
-from bln_search.data.imdb_sentences import SENTENCE_LENGTH
 from bln_search.data.reviews import Reviews
 from bln_search.data.texts import build_vocabulary, encode_last_words_left_padded
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import build_initialized_network, use_trained_network
-from bln_search.models.skip_thoughts import SkipThoughts
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.settings import load_settings
 from bln_search.specs.records import TrialRecord

@@ -17,37 +17,11 @@ BUILT_IN_DATA_SETS: Mapping[str, DataSetInfo] = {
     "imdb_case": DataSetInfo(
         "bln_search.data.imdb_case:ENTRY", TaskName.TOKEN_CLASSIFICATION, (25_000, 25_000), text_length=80
     ),
-    "imdb_cloze": DataSetInfo(
-        "bln_search.data.imdb_cloze:ENTRY", examples=(7_523, 7_437), text_length=96, has_fixed_length=True
-    ),
     "imdb_next_word": DataSetInfo(
         "bln_search.data.imdb_next_word:ENTRY", TaskName.LANGUAGE_MODEL, (25_000, 25_000), text_length=80
     ),
-    "imdb_sentences": DataSetInfo(
-        "bln_search.data.imdb_sentences:ENTRY",
-        TaskName.LANGUAGE_MODEL,
-        (24_756, 24_737),
-        text_length=48,
-        has_fixed_length=True,
-        models=frozenset({"skip_thoughts"}),
-    ),
     "mnist": DataSetInfo("bln_search.data.mnist:ENTRY", examples=(60_000, 10_000)),
-    "mnist_binarized": DataSetInfo("bln_search.data.mnist_binarized:ENTRY", TaskName.DENSITY, (60_000, 10_000)),
-    "mnist_pair_captions": DataSetInfo(
-        "bln_search.data.mnist_pair_captions:ENTRY",
-        TaskName.RETRIEVAL,
-        (50_000, 1_000),
-        has_several_inputs=True,
-        models=frozenset({"order_embeddings"}),
-    ),
     "mnist_pair_digits": DataSetInfo("bln_search.data.mnist_pair_digits:ENTRY", TaskName.MULTI_LABEL, (50_000, 10_000)),
     "mnist_pairs": DataSetInfo("bln_search.data.mnist_pairs:ENTRY", examples=(50_000, 10_000)),
-    "mnist_pen_tracks": DataSetInfo(
-        "bln_search.data.mnist_pen_tracks:ENTRY",
-        TaskName.DENSITY,
-        (12_000, 2_000),
-        has_several_inputs=True,
-        models=frozenset({"handwriting"}),
-    ),
 }
 """The built-in data sets by name."""

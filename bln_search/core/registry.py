@@ -28,11 +28,21 @@ MODELS = ExtensionPoint(
     "bln_search.models",
     ModelInfo,
     "bln_search.model_infos",
-    packages=dict.fromkeys(("allconv",), _PAPERS),
+    packages=dict.fromkeys(
+        ("allconv", "attentive_reader", "draw", "handwriting", "order_embeddings", "skip_thoughts"), _PAPERS
+    ),
 )
 
 DATA_SETS = ExtensionPoint(
-    "data set", DataError, BUILT_IN_DATA_SETS, "bln_search.data_sets", DataSetInfo, "bln_search.data_set_infos"
+    "data set",
+    DataError,
+    BUILT_IN_DATA_SETS,
+    "bln_search.data_sets",
+    DataSetInfo,
+    "bln_search.data_set_infos",
+    packages=dict.fromkeys(
+        ("imdb_cloze", "imdb_sentences", "mnist_binarized", "mnist_pair_captions", "mnist_pen_tracks"), _PAPERS
+    ),
 )
 
 CORRUPTIONS = ExtensionPoint[str](

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +52,15 @@ def get_catalog_entry(name: str) -> CatalogEntry:
         DataError: there is no data set of this name, or its package cannot be loaded.
     """
     return CATALOG[name] if name in CATALOG else _load_catalog_entry(name, DATA_SETS.load_info(name))
+
+
+def list_catalog_entries() -> list[CatalogEntry]:
+    """Return the entries of all data sets, without those of installed packages that cannot be loaded."""
+    entries = dict(CATALOG)
+    for name in DATA_SETS.plugins:
+        with suppress(DataError):
+            entries[name] = get_catalog_entry(name)
+    return [entry for _, entry in sorted(entries.items())]
 
 
 def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:

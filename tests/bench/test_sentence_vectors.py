@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
 from torch import nn
 
 from bench.sentence_vectors import ReviewSentences, measure_accuracy
-from bln_search.data.imdb_sentences import SENTENCE_LENGTH
 from bln_search.norms import LN
 
 GOOD, BAD = 3, 4

@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pytest
 
-from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.errors import DataError
+from bln_search.core.registry import DATA_SETS
 from bln_search.data import cifar100, load_data_set
 from bln_search.data.cifar10 import decode_records
 from bln_search.data.mnist import decode_idx
@@ -132,7 +132,7 @@ def test_digits_need_no_files(tmp_path):
 
 
 def test_an_unknown_data_set_is_an_error_that_lists_the_known(tmp_path):
-    with pytest.raises(DataError, match=", ".join(sorted(BUILT_IN_DATA_SETS))):
+    with pytest.raises(DataError, match=", ".join(DATA_SETS.list_names())):
         load_data_set("svhn", tmp_path)
 
 

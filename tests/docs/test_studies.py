@@ -12,8 +12,7 @@ import yaml
 from pydantic import BaseModel
 
 from bench.documents.reference import study_file
-from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
-from bln_search.core.registry import MODELS
+from bln_search.core.registry import DATA_SETS, MODELS
 from bln_search.models.factory import get_model_factory
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.external import ExternalSpec
@@ -146,4 +145,4 @@ def test_defaults_that_depend_on_the_network_or_method_are_true():
 
 def test_every_data_set_is_listed():
     (row,) = [row for row in tables()["DataSpec"] if row[0] == "`name`"]
-    assert set(re.findall(r"`(\w+)`", row[3])) == set(BUILT_IN_DATA_SETS)
+    assert set(re.findall(r"`(\w+)`", row[3])) == set(DATA_SETS.built_in)

@@ -37,7 +37,7 @@ FetchOption = Annotated[
 @app.command("list")
 def list_data(data: DataOption = None, output_format: FormatOption = RecordsFormat.TABLE) -> None:
     """List the data sets and whether their files are present."""
-    from bln_search.data.catalog import CATALOG
+    from bln_search.data.catalog import list_catalog_entries
 
     folder = data or load_settings().data_folder
     records = [
@@ -46,7 +46,7 @@ def list_data(data: DataOption = None, output_format: FormatOption = RecordsForm
             "about": entry.about,
             "files": _describe_file_state(entry, entry.list_search_folders(folder)),
         }
-        for entry in CATALOG.values()
+        for entry in list_catalog_entries()
     ]
     print_records(records, ("name", "about", "files"), output_format)
 

@@ -3,7 +3,7 @@
 from bln_search.models.recurrent.cells import CellOutputNormalizedLSTM, NormalizedGRU, NormalizedLSTM, NormalizedRNN
 from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
 from bln_search.models.recurrent.network import RecurrentNetwork
-from bln_search.models.recurrent.stepwise import GRU, RNN
+from bln_search.models.recurrent.stepwise import GRU, RNN, StepwiseLayer, TimeStep
 from bln_search.models.recurrent.time_step_norms import TimeStepNorms
 
 __all__ = [
@@ -16,5 +16,7 @@ __all__ = [
     "NormalizedRNN",
     "RecurrentLayer",
     "RecurrentNetwork",
+    "StepwiseLayer",
+    "TimeStep",
     "TimeStepNorms",
 ]

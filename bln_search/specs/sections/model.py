@@ -28,10 +28,10 @@ class ModelSpec(SpecSection):
     """A model and its options.
 
     Attributes:
-        name: A network of the table below, or the name of a custom model (plugin).
-        widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), of
-            the first and the further layers of allconv (two), of the encoder and the decoder of draw and
-            skip_thoughts, of the convolutions and the GRU of order_embeddings (three), or of the recurrent layers.
+        name: A network of the table below, or the name of a model of an installed package (plugin). Such a model may
+            have further keys.
+        widths: Widths of the hidden layers, of the stages of a ResNet (three, none narrower than the one before), or of
+            the recurrent layers.
         activation: Nonlinearity of an mlp; `sloped_relu` is max(0, x) + 0.03·x; by default `tanh`.
         placement: Position of an mlp's normalization layers: `after` the nonlinearity or `before` it; by default
             `after`.
@@ -42,8 +42,8 @@ class ModelSpec(SpecSection):
         dropout: Dropout rate of the inputs of recurrent layers; by default 0.2.
         recurrent_dropout: Dropout rate of the hidden states of recurrent layers; by default 0.2.
         normalize: Normalization after the recurrent `layers` and the dense one; inside the recurrent `cells` at every
-            time step; of the `cell_output` of an lstm only, at every time step; or `cells_and_layers`. draw and
-            attentive_reader have `cell_output`, the default of draw, and `cells`; the others by default `layers`.
+            time step; of the `cell_output` of an lstm only, at every time step; or `cells_and_layers`; by default
+            `layers`.
         gain: Initial value of γ inside cells; by default 1.
         longer_sequences: Time steps after those of the training data, inside cells with statistics of each time step:
             `refuse` them, or use the population values of the `last_time_step`; by default `refuse`.

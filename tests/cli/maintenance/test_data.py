@@ -14,6 +14,7 @@ import pytest
 
 from bln_search.cli.maintenance.data import check_data_set_and_print, fetch_and_verify_data_set
 from bln_search.core.errors import ChecksumError, DataError
+from bln_search.core.registry import DATA_SETS
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, REMARKS, get_review_source
 from tests.data.reviews import make_reviews, md5, write_archive, write_lines
@@ -45,7 +46,7 @@ def test_list_shows_which_data_sets_are_present(tmp_path):
 
 def test_the_list_is_made_of_records(tmp_path):
     listed = json.loads(call("data", "list", "--data", tmp_path, "--format", "json", check=0).stdout)
-    assert {record["name"] for record in listed} == CATALOG.keys()
+    assert {record["name"] for record in listed} == set(DATA_SETS.list_names())
     assert {record["name"]: record["files"] for record in listed}["imdb"] == "missing"
 
 

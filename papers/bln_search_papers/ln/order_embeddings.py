@@ -10,11 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.data.input_shape import InputField, InputShape
-from bln_search.data.inputs import StructuredInputs
-from bln_search.data.mnist_pair_captions import PADDING
-from bln_search.models.recurrent.cells import NormalizedGRU
-from bln_search.models.recurrent.time_step_norms import Norm
+from bln_search.data import InputField, InputShape, StructuredInputs
+from bln_search.models import NormLayerConstructor
+from bln_search.models.recurrent import NormalizedGRU
+from bln_search_papers.ln.mnist_pair_captions import PADDING
 
 _KERNEL, _STRIDE = 5, 2
 
@@ -45,7 +44,7 @@ class OrderEmbeddings(nn.Module):
         self,
         input_shape: InputShape,
         classes: int,  # noqa: ARG002 - the argument of every model
-        norm: Norm,
+        norm: NormLayerConstructor,
         vocabulary: int | None = None,
         widths: Sequence[int] = (16, 32, 64),
         embedding: int = 512,

@@ -12,14 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.data.input_shape import InputField, InputShape
-from bln_search.data.inputs import StructuredInputs
-from bln_search.data.mnist_pen_tracks import CHARACTERS
-from bln_search.models.handwriting.mixture import PARAMETERS, PointDensity, make_point_density
-from bln_search.models.handwriting.window import SoftWindow
-from bln_search.models.recurrent.cells import NormalizedLSTM
-from bln_search.models.recurrent.stepwise import TimeStep
-from bln_search.models.recurrent.time_step_norms import Norm
+from bln_search.data import InputField, InputShape, StructuredInputs
+from bln_search.models import NormLayerConstructor
+from bln_search.models.recurrent import NormalizedLSTM, TimeStep
+from bln_search_papers.ln.handwriting.mixture import PARAMETERS, PointDensity, make_point_density
+from bln_search_papers.ln.handwriting.window import SoftWindow
+from bln_search_papers.ln.mnist_pen_tracks import CHARACTERS
 
 _POINT = 3  # numbers of a point: offset to the right, offset upwards, end of a stroke
 
@@ -53,7 +51,7 @@ class Handwriting(nn.Module):
         self,
         input_shape: InputShape,
         classes: int,  # noqa: ARG002 - the argument of every model
-        norm: Norm,
+        norm: NormLayerConstructor,
         widths: Sequence[int] = (400, 400, 400),
         windows: int = 10,
         mixtures: int = 20,

@@ -6,11 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from bln_search.core.errors import DataError
-from bln_search.core.tasks import TaskName
-from bln_search.data.catalog import load_data_set
-from bln_search.data.mnist_pair_captions import (
+from bln_search_papers.ln.mnist_pair_captions import (
     VOCABULARY,
     compute_width_and_slant_thresholds,
     decode_mnist_pair_captions,
@@ -18,6 +14,10 @@ from bln_search.data.mnist_pair_captions import (
     make_captioned_inputs_and_labels,
     measure_grey_value_and_slant,
 )
+
+from bln_search.core.errors import DataError
+from bln_search.core.tasks import TaskName
+from bln_search.data.catalog import load_data_set
 from tests.support.mnist_files import make_small_mnist, use_small_mnist
 
 

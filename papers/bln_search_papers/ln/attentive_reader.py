@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.data.imdb_cloze import DOCUMENT_LENGTH, QUESTION_LENGTH
 from bln_search.data.texts import PADDING
-from bln_search.models.recurrent.cells import CellOutputNormalizedLSTM, NormalizedLSTM
-from bln_search.models.recurrent.stepwise import StepwiseLayer
-from bln_search.models.recurrent.time_step_norms import Norm
+from bln_search.models import NormLayerConstructor
+from bln_search.models.recurrent import CellOutputNormalizedLSTM, NormalizedLSTM, StepwiseLayer
+from bln_search_papers.ln.imdb_cloze import DOCUMENT_LENGTH, QUESTION_LENGTH
 
 _CELLS: Mapping[str, Callable[..., StepwiseLayer]] = {"cells": NormalizedLSTM, "cell_output": CellOutputNormalizedLSTM}
 
@@ -47,7 +46,7 @@ class AttentiveReader(nn.Module):
         self,
         input_shape: tuple[int, ...],
         classes: int,
-        norm: Norm,
+        norm: NormLayerConstructor,
         vocabulary: int | None = None,
         widths: Sequence[int] = (128,),
         embedding: int = 512,

@@ -19,13 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.data import mnist
-from bln_search.data.catalog_entry import DataFormat
-from bln_search.data.dataset import DataSet
-from bln_search.data.files import PublishedFile
-from bln_search.data.input_shape import get_input_fields
-from bln_search.data.pen_strokes import Stroke, resample, smooth, trace_strokes
-from bln_search.data.thinning import thin
+from bln_search.data import DataFormat, DataSet, PublishedFile, get_input_fields, mnist
+from bln_search_papers.ln.pen_strokes import Stroke, resample, smooth, trace_strokes
+from bln_search_papers.ln.thinning import thin
 
 DIGITS_PER_ROW = 5
 CHARACTERS = 10

@@ -13,11 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bln_search.data import mnist
-from bln_search.data.catalog_entry import DataFormat
-from bln_search.data.dataset import DataSet
-from bln_search.data.files import PublishedFile
-from bln_search.data.input_shape import InputField
+from bln_search.data import DataFormat, DataSet, InputField, PublishedFile, mnist
 from bln_search.data.mnist_pairs import make_digit_pairs
 
 TRAIN_PER_CLASS, TEST_PER_CLASS = 500, 10

@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
 
 from bln_search.core.errors import ModelError
-from bln_search.data.imdb_sentences import SENTENCE_LENGTH
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from tests.models.recurrent.oracle import gru, layer_norm_of

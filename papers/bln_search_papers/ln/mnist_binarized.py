@@ -12,10 +12,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.data import mnist
-from bln_search.data.catalog_entry import DataFormat
-from bln_search.data.dataset import DataSet
-from bln_search.data.files import PublishedFile
+from bln_search.data import DataFormat, DataSet, PublishedFile, mnist
 
 REMARKS = ("MNIST binarized by an own draw: figures of publications are on other draws of the same images",)
 

@@ -23,8 +23,8 @@ from bln_search.norms.network.layers import (
     moments_by_estimate_from_training_history,
 )
 from bln_search.tasks.density import score_density_outputs
+from ln.handwriting.networks import SHAPE, SIZE, SIZES, STEPS, TEXT, make_inputs, make_network
 from tests.evaluation.builders import row_specs
-from tests.models.handwriting.networks import SHAPE, SIZE, SIZES, STEPS, TEXT, make_inputs, make_network
 from tests.models.recurrent.oracle import sigmoid
 from tests.support.tiers import thinned
 

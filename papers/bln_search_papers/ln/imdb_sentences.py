@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.tasks import NO_CLASS
-from bln_search.data import imdb
-from bln_search.data.catalog_entry import DataFormat
-from bln_search.data.dataset import DataSet
+from bln_search.data import DataFormat, DataSet, imdb
 from bln_search.data.imdb import ReviewSource, get_review_source
-from bln_search.data.imdb_cloze import split_sentences_into_words
 from bln_search.data.imdb_next_word import CLASSES, OUTPUTS, WORDS
 from bln_search.data.reviews import SPLITS, Reviews
 from bln_search.data.texts import PADDING, START, UNKNOWN, build_vocabulary, encode_last_words_left_padded
+from bln_search_papers.ln.imdb_cloze import split_sentences_into_words
 
 SENTENCE_LENGTH = 16
 """Number of token ids of a sentence: its last ones for the middle sentence, its first ones for the others."""

@@ -10,16 +10,15 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.models.draw.attention import (
+from bln_search.models import NormLayerConstructor
+from bln_search.models.recurrent import CellOutputNormalizedLSTM, NormalizedLSTM, StepwiseLayer, TimeStep
+from bln_search_papers.ln.draw.attention import (
     PatchReader,
     PatchWriter,
     WholeImageReader,
     WholeImageWriter,
 )
-from bln_search.models.draw.latent_noise import LatentNoise
-from bln_search.models.recurrent.cells import CellOutputNormalizedLSTM, NormalizedLSTM
-from bln_search.models.recurrent.stepwise import StepwiseLayer, TimeStep
-from bln_search.models.recurrent.time_step_norms import Norm
+from bln_search_papers.ln.draw.latent_noise import LatentNoise
 
 READ_SIZE, WRITE_SIZE = 2, 5
 """Sizes of the grids of attention for MNIST (Gregor et al. 2015, Table 3)."""
@@ -59,7 +58,7 @@ class DRAW(nn.Module):
         self,
         input_shape: tuple[int, ...],
         classes: int,  # noqa: ARG002 - the argument of every model
-        norm: Norm,
+        norm: NormLayerConstructor,
         widths: Sequence[int] = (256, 256),
         glimpses: int = 64,
         latent: int = 100,

@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from bln_search_papers.ln.draw.latent_noise import LatentNoise
 
 from bln_search.core.errors import ModelError
 from bln_search.models import build_model
-from bln_search.models.draw.latent_noise import LatentNoise
 from bln_search.norms import make_norm
 from tests.models.recurrent.oracle import sigmoid
 

@@ -6,10 +6,8 @@ from collections import Counter
 
 import numpy as np
 import pytest
-
-from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
-from bln_search.data import imdb_cloze, load_data_set
-from bln_search.data.imdb_cloze import (
+from bln_search_papers.ln import imdb_cloze
+from bln_search_papers.ln.imdb_cloze import (
     ANSWERS,
     BLANK,
     DOCUMENT_LENGTH,
@@ -18,6 +16,9 @@ from bln_search.data.imdb_cloze import (
     find_question,
     split_sentences_into_words,
 )
+
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
+from bln_search.data import load_data_set
 from bln_search.data.texts import PADDING, UNKNOWN, build_vocabulary, split_lower_case_words
 from tests.data.reviews import make_reviews, write_lines
 

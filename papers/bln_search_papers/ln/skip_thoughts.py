@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.data.imdb_sentences import SENTENCE_LENGTH
-from bln_search.models.recurrent.cells import NormalizedGRU
-from bln_search.models.recurrent.time_step_norms import Norm
+from bln_search.models import NormLayerConstructor
+from bln_search.models.recurrent import NormalizedGRU
+from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
 
 
 class SkipThoughts(nn.Module):
@@ -41,7 +41,7 @@ class SkipThoughts(nn.Module):
         self,
         input_shape: tuple[int, ...],
         classes: int,
-        norm: Norm,
+        norm: NormLayerConstructor,
         vocabulary: int | None = None,
         widths: Sequence[int] = (128, 128),
         embedding: int = 512,

@@ -15,9 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.data import imdb
-from bln_search.data.catalog_entry import DataFormat
-from bln_search.data.dataset import DataSet
+from bln_search.data import DataFormat, DataSet, imdb
 from bln_search.data.imdb import ReviewSource, get_review_source
 from bln_search.data.reviews import SPLITS, Reviews
 from bln_search.data.texts import FIRST_WORD, build_vocabulary, encode_last_words_left_padded, split_lower_case_words

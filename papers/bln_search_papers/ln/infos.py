@@ -1,0 +1,81 @@
+"""Descriptions of the networks and their data sets, without torch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from bln_search.core.data_set_info import DataSetInfo
+from bln_search.core.model_info import ModelInfo
+from bln_search.core.tasks import TaskName
+
+_Number = Annotated[int, Field(ge=1, le=1_024)]
+
+ATTENTIVE_READER = ModelInfo(
+    "bln_search_papers.ln.attentive_reader:AttentiveReader",
+    options=frozenset({"widths", "embedding", "normalize", "gain"}),
+    takes_token_ids=True,
+    norm_placements=("cells", "cell_output"),
+    data_sets=frozenset({"imdb_cloze"}),
+)
+DRAW = ModelInfo(
+    "bln_search_papers.ln.draw:DRAW",
+    options=frozenset({"widths", "normalize", "gain"}),
+    own_options={"glimpses": _Number, "latent": Annotated[int, Field(ge=1, le=65_536)], "attention": bool},
+    norm_placements=("cell_output", "cells"),
+    task=TaskName.DENSITY,
+    data_sets=frozenset({"mnist_binarized"}),
+)
+HANDWRITING = ModelInfo(
+    "bln_search_papers.ln.handwriting:Handwriting",
+    options=frozenset({"widths", "gain"}),
+    own_options={"windows": _Number, "mixtures": _Number},
+    takes_several_inputs=True,
+    norm_placements=("cells",),
+    task=TaskName.DENSITY,
+    data_sets=frozenset({"mnist_pen_tracks"}),
+)
+ORDER_EMBEDDINGS = ModelInfo(
+    "bln_search_papers.ln.order_embeddings:OrderEmbeddings",
+    options=frozenset({"widths", "embedding", "gain"}),
+    takes_token_ids=True,
+    takes_several_inputs=True,
+    norm_placements=("cells",),
+    task=TaskName.RETRIEVAL,
+    data_sets=frozenset({"mnist_pair_captions"}),
+)
+SKIP_THOUGHTS = ModelInfo(
+    "bln_search_papers.ln.skip_thoughts:SkipThoughts",
+    options=frozenset({"widths", "embedding", "gain"}),
+    takes_token_ids=True,
+    norm_placements=("cells",),
+    data_sets=frozenset({"imdb_sentences"}),
+)
+
+IMDB_CLOZE = DataSetInfo(
+    "bln_search_papers.ln.imdb_cloze:ENTRY", examples=(7_523, 7_437), text_length=96, has_fixed_length=True
+)
+IMDB_SENTENCES = DataSetInfo(
+    "bln_search_papers.ln.imdb_sentences:ENTRY",
+    TaskName.LANGUAGE_MODEL,
+    (24_756, 24_737),
+    text_length=48,
+    has_fixed_length=True,
+    models=frozenset({"skip_thoughts"}),
+)
+MNIST_BINARIZED = DataSetInfo("bln_search_papers.ln.mnist_binarized:ENTRY", TaskName.DENSITY, (60_000, 10_000))
+MNIST_PAIR_CAPTIONS = DataSetInfo(
+    "bln_search_papers.ln.mnist_pair_captions:ENTRY",
+    TaskName.RETRIEVAL,
+    (50_000, 1_000),
+    has_several_inputs=True,
+    models=frozenset({"order_embeddings"}),
+)
+MNIST_PEN_TRACKS = DataSetInfo(
+    "bln_search_papers.ln.mnist_pen_tracks:ENTRY",
+    TaskName.DENSITY,
+    (12_000, 2_000),
+    has_several_inputs=True,
+    models=frozenset({"handwriting"}),
+)
