@@ -46,8 +46,8 @@ from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.isolated_passes import untouched_networks
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
-from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.evaluators import make_per_layer_evaluator
+from bln_search.evaluation.tree.per_layer_evaluator import PerLayerEvaluator
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import get_norms_by_name

@@ -33,6 +33,11 @@ class BatchGroup:
     groups: int
     size: int
 
+    @property
+    def first_mini_batch(self) -> MiniBatch:
+        """The first of the mini-batches."""
+        return (self.inputs if self.groups == 1 else self.inputs[: self.size]), self.targets[: self.size]
+
 
 def iter_mini_batches_with_fillers(inputs: Inputs | LazyImages, targets: Tensor, size: int) -> Iterator[MiniBatch]:
     """Yield mini-batches of exactly `size` in the order of the data; every example is evaluated once.

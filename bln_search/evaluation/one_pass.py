@@ -15,12 +15,12 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import StructuredInputs
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
 from bln_search.evaluation.checks.checked_networks import are_fused_passes_checked, remember_checked_fused_passes
-from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowDetector
+from bln_search.evaluation.checks.ill_conditioned_rows import ROUNDING_TOLERANCE, IllConditionedRowDetector
 from bln_search.evaluation.checks.independence import BatchPair, check_fused_passes, check_one_pass_inputs
+from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
 from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
 from bln_search.evaluation.outcome_parts import EarlierParts, join_weights, without_equal_weights
-from bln_search.evaluation.plain_passes import iter_plain_scores
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator
 from bln_search.evaluation.split_comparison import ContrastiveSplitScorer
 from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
@@ -83,33 +83,19 @@ def evaluate_rows_per_example(
         first = next(iterator, None)
         if first is None:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
-        evaluator = RowEvaluator(network, rows, populations, score=score)
+        evaluator, double = RowEvaluator(network, rows, populations, score=score, is_fused=one_pass), None
         comparison = ContrastiveSplitScorer(score, observe) if isinstance(score, ContrastiveScore) else None
         observer = observe if comparison is None else comparison.add_outputs
         if one_pass:
-            scores = _iter_checked_fused_scores(evaluator, first, iterator, memory_limit, observer, earlier)
-        else:
-            scores = iter_plain_scores(evaluator, chain([first], iterator), observer, earlier)
+            check_one_pass_inputs(first[0])
+            second = next(iterator, None)
+            iterator = iterator if second is None else chain([second], iterator)
+            retain_freed_memory()
+            evaluator, double = _make_checked_evaluator(evaluator, first, second, memory_limit)
+        groups = _iter_groups(evaluator, chain([first], iterator))
+        scores = _iter_scores(evaluator, double, groups, observer, memory_limit, earlier)
         outcomes = _collect_outcomes(scores, progress, is_part=earlier is not None)
         return outcomes if comparison is None else [comparison.pop_outcomes_of_row(row) for row in rows]
-
-
-def _iter_checked_fused_scores(
-    evaluator: RowEvaluator,
-    first: MiniBatch,
-    others: Iterator[MiniBatch],
-    memory_limit: int,
-    observe: OutputObserver | None,
-    earlier: EarlierParts | None,
-) -> Iterator[Scores]:
-    """Check that fused passes equal plain ones, then yield losses and correctness (rows, examples) of each group."""
-    check_one_pass_inputs(first[0])
-    second = next(others, None)
-    batches = chain([first] if second is None else [first, second], others)
-    retain_freed_memory()
-    evaluator, double = _make_checked_evaluator(evaluator, first, second, memory_limit)
-    groups = group_adjacent_batches(batches, evaluator.chunking.groups)
-    return _iter_fused_scores(evaluator, double, first, groups, observe, memory_limit, earlier)
 
 
 def _make_checked_evaluator(
@@ -146,35 +132,73 @@ def _make_checked_evaluator(
     return check_evaluator(expand_inputs=True)
 
 
-def _iter_fused_scores(
+def _iter_groups(evaluator: RowEvaluator, batches: Iterable[MiniBatch]) -> Iterator[BatchGroup]:
+    """Yield the mini-batches that are evaluated together; one alone by plain passes, its examples on any axis."""
+    if evaluator.is_fused:
+        return group_adjacent_batches(batches, evaluator.chunking.groups)
+    return (BatchGroup(inputs, targets, groups=1, size=len(targets)) for inputs, targets in batches)
+
+
+def _iter_scores(
     evaluator: RowEvaluator,
     double: RowEvaluator | None,
-    first: MiniBatch,
     groups: Iterable[BatchGroup],
     observe: OutputObserver | None,
     memory_limit: int,
     earlier: EarlierParts | None,
 ) -> Iterator[Scores]:
-    """Yield losses and correctness (rows, examples) of each group by fused passes."""
-    conditioning = IllConditionedRowDetector(evaluator, double, first[0])
-    is_compared = conditioning.take_rows_of_earlier_parts(earlier)
-    checks = SpotChecks(evaluator, double, conditioning.epsilon)
-    for index, group in enumerate(groups):
+    """Yield losses and correctness (rows, examples) of each group; a sample of fused passes is compared with plain."""
+    conditioning: IllConditionedRowDetector | None = None
+    for group in groups:
         kept = _KeptOutputs(evaluator, group, 0 if observe is None else memory_limit)
         scores = evaluator.score_output_chunks(kept.iter_chunks_and_keep_them(), group.targets)
-        losses = scores.losses
-        if index == 0 and not is_compared:
-            different = conditioning.find_rows_unlike_double(losses[:, : len(first[1])], first)
-            for row in different:
-                checks.check_and_match_plain_pass(group, losses, 0, row)
-            conditioning.mark_ill_conditioned_rows_and_warn(different)
-        conditioning.mark_ill_conditioned_rows_and_warn(checks.check_group_and_find_rounding_errors(group, losses))
+        if conditioning is None:
+            conditioning, checks = _check_first_group(evaluator, double, group, scores.losses, earlier)
+        if evaluator.is_fused:
+            rounded = checks.check_group_and_find_rounding_errors(group, scores.losses)
+            conditioning.mark_ill_conditioned_rows_and_warn(rounded)
+        precise = conditioning.compute_outputs_of_ill_conditioned_rows(group)
         if observe is not None:
             for row, outputs in enumerate(row_outputs for chunk in kept.iter_chunks_again() for row_outputs in chunk):
-                precise = conditioning.compute_outputs_if_ill_conditioned(row, group)
-                observe(evaluator.rows[row], outputs if precise is None else precise, group.targets)
-        yield conditioning.replace_scores_of_ill_conditioned_rows(group, scores)
-    conditioning.keep_rows_for_later_parts(earlier)
+                observe(evaluator.rows[row], precise.get(row, outputs), group.targets)
+        for row, outputs in precise.items():
+            scores.losses[row], scores.correct[row], _ = evaluator.score_outputs(outputs, group.targets)
+        yield scores
+    if conditioning is not None:
+        conditioning.keep_rows_for_later_parts(earlier)
+
+
+def _check_first_group(
+    evaluator: RowEvaluator,
+    double: RowEvaluator | None,
+    group: BatchGroup,
+    losses: Tensor,
+    earlier: EarlierParts | None,
+) -> tuple[IllConditionedRowDetector, SpotChecks]:
+    """Find ill-conditioned rows by the first mini-batch; return what checks the next ones."""
+    first = group.first_mini_batch
+    if not evaluator.is_fused:
+        _require_reproducible_pass(evaluator, first, losses[0])
+        double = evaluator.try_copy_in_double_precision(first[0])
+    conditioning = IllConditionedRowDetector(evaluator, double, first[0])
+    checks = SpotChecks(evaluator, double, conditioning.epsilon)
+    if not conditioning.take_rows_of_earlier_parts(earlier):
+        different = conditioning.find_rows_unlike_double(losses, first)
+        for row in different if evaluator.is_fused else ():
+            checks.check_and_match_plain_pass(group, losses, 0, row)
+        conditioning.mark_ill_conditioned_rows_and_warn(different)
+    return conditioning, checks
+
+
+def _require_reproducible_pass(evaluator: RowEvaluator, batch: MiniBatch, losses: Tensor) -> None:
+    """Raise ModelError where the first pass of the first row cannot be repeated, so that rows cannot be isolated."""
+    repeated = evaluator.plain_scores(0, batch).losses
+    if loss_distance_in_tolerances(repeated, losses, ROUNDING_TOLERANCE) > 1:
+        raise ModelError(
+            "the network gives other outputs for the same mini-batch when its pass is repeated, although its buffers, "
+            "its attributes and the global random generators were reset, so its rows cannot be compared: keep what "
+            "changes from pass to pass in attributes of its modules, not in a global variable, a function or a file"
+        )
 
 
 class _KeptOutputs:
@@ -183,7 +207,7 @@ class _KeptOutputs:
     Args:
         evaluator: computes the outputs.
         group: the mini-batches.
-        memory_limit: bytes of the outputs that are kept; more are computed again.
+        memory_limit: bytes of the outputs of fused passes that are kept; more are computed again.
     """
 
     def __init__(self, evaluator: RowEvaluator, group: BatchGroup, memory_limit: int) -> None:
@@ -192,14 +216,15 @@ class _KeptOutputs:
 
     def iter_chunks_and_keep_them(self) -> Iterator[Tensor]:
         """Yield outputs (rows, n, ...) of each chunk."""
-        for chunk in self._evaluator.iter_fused_outputs(self._group):
+        for chunk in self._evaluator.iter_outputs(self._group):
             self._free -= chunk.numel() * chunk.element_size()
-            self._kept = [*self._kept, chunk] if self._free >= 0 else []
+            is_kept = self._free >= 0 or not self._evaluator.is_fused  # plain passes continue others: not repeated
+            self._kept = [*self._kept, chunk] if is_kept else []
             yield chunk
 
     def iter_chunks_again(self) -> Iterable[Tensor]:
         """Return the same outputs again."""
-        return self._kept or self._evaluator.iter_fused_outputs(self._group)
+        return self._kept or self._evaluator.iter_outputs(self._group)
 
 
 def _collect_outcomes(scores: Iterable[Scores], progress: Progress | None, *, is_part: bool) -> list[ExampleOutcomes]:

@@ -50,6 +50,7 @@ class RowEvaluator:
             and outputs to `dtype` before they are scored. None for no conversion.
         expand_inputs: whether fused passes repeat the inputs for each row, not the input of the first normalization
             layer. The layers before are then evaluated once for each row, and every tensor has examples of all rows.
+        is_fused: whether mini-batches are evaluated by fused passes of many rows, or by plain passes of one.
         random_state: of the global generators, in which each row begins; None for the present one.
     """
 
@@ -63,10 +64,11 @@ class RowEvaluator:
         chunking: ChunkSizes | None = None,
         dtype: torch.dtype | None = None,
         expand_inputs: bool = False,
+        is_fused: bool = True,
         random_state: RandomState | None = None,
     ) -> None:
         self.network, self.rows, self.populations = network, tuple(rows), populations
-        self.score, self.dtype, self.expand_inputs = score, dtype, expand_inputs
+        self.score, self.dtype, self.expand_inputs, self.is_fused = score, dtype, expand_inputs, is_fused
         self.chunking = chunking or ChunkSizes(groups=1, rows=len(self.rows))
         self.passes = IsolatedPasses(network, random_state)
         self._plans: dict[tuple[int, ...], RowBatchingPlan] = {}
@@ -107,6 +109,21 @@ class RowEvaluator:
         selected = tuple(range(len(self.rows))) if rows is None else tuple(rows)
         for start in range(0, len(selected), self.chunking.rows):
             yield self._fused_outputs(group, self._enumeration_plan(selected[start : start + self.chunking.rows]))
+
+    def iter_outputs(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Iterator[Tensor]:
+        """Yield outputs (rows, examples with a target, ...) of fused or plain passes by chunks of rows.
+
+        A plain pass of a row continues that of the mini-batch before.
+
+        Args:
+            group: the mini-batches; one for plain passes.
+            rows: indices of the rows; None for all.
+        """
+        if self.is_fused:
+            yield from self.iter_fused_outputs(group, rows)
+        else:
+            for row in range(len(self.rows)) if rows is None else rows:
+                yield self.plain_outputs(row, group.inputs, is_continued=True)[None, : len(group.targets)]
 
     def fused_scores(self, group: BatchGroup, rows: Sequence[int] | None = None) -> Scores:
         """Return losses and correctness (rows, examples with a target) by fused passes; None for all rows."""
@@ -158,7 +175,7 @@ class RowEvaluator:
         return self._copy_with(self.network, self.populations, chunking=chunking, expand_inputs=expand_inputs)
 
     def _copy_with(self, network: nn.Module, populations: Populations, **options: Any) -> RowEvaluator:
-        kept = {name: getattr(self, name) for name in ("score", "chunking", "dtype", "expand_inputs")}
+        kept = {name: getattr(self, name) for name in ("score", "chunking", "dtype", "expand_inputs", "is_fused")}
         return RowEvaluator(network, self.rows, populations, random_state=self.passes.random_state, **(kept | options))
 
     def _copy_inputs_for_network(self, inputs: Inputs) -> Inputs:

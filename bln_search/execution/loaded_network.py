@@ -19,11 +19,12 @@ from bln_search.data.input_shape import find_single_input_size
 from bln_search.data.lazy_images import Examples
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
+from bln_search.evaluation.populations import compute_trial_populations
 from bln_search.evaluation.split_evaluation import evaluate_split
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.models import build_model
 from bln_search.norms import Normalization, make_norm
-from bln_search.norms.network.layers import MomentsByEstimate, compute_populations_of_layers, get_norms_by_name
+from bln_search.norms.network.layers import MomentsByEstimate, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.specs.trial import TrialSpec, list_planned_configurations_and_estimates
 from bln_search.tasks import Task, make_task
@@ -71,12 +72,7 @@ class LoadedNetwork:
     @cached_property
     def populations_by_estimate_and_layer(self) -> Populations:
         """The population values of every layer under every gathered estimate, with the trial's correction."""
-        return compute_populations_of_layers(
-            self.norm_layers_by_name,
-            self.gathered,
-            self.trial.evaluation.correction,
-            per_slot=self.trial.evaluation.per_slot,
-        )
+        return compute_trial_populations(self.trial, self.network, self.gathered)
 
     @cached_property
     def planned_inference_rows(self) -> list[InferenceRow]:

@@ -22,7 +22,7 @@ from bln_search.core.records import (
 from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.inference_cost import count_parameters, measure_inference_seconds_per_thousand
+from bln_search.evaluation.timing import count_parameters, measure_inference_seconds_per_thousand
 from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork

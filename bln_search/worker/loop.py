@@ -25,6 +25,7 @@ from bln_search.core.errors import (
 from bln_search.core.process_identity import may_be_alive, name_of_this_process
 from bln_search.core.reasons import describe_exception
 from bln_search.core.states import StudyState
+from bln_search.core.stop_signals import call_stop_on_signal
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import Executor
 from bln_search.execution.messages import Message, describe_trial_end
@@ -36,7 +37,6 @@ from bln_search.worker.analysis.stop_check import AnalysisStopCheck
 from bln_search.worker.exports.builder import ExportBuilder
 from bln_search.worker.layer_search import SearchStoppedError
 from bln_search.worker.presence import HeartbeatSender
-from bln_search.worker.stop_signals import call_stop_on_signal
 from bln_search.worker.study_run import run_study
 
 _log = logging.getLogger(__name__)

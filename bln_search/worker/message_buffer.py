@@ -1,4 +1,4 @@
-"""Messages of trials that are not written to the ledger yet, and when to write them."""
+"""What messages of trials report to the ledger; those that are not written yet, and when to write them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,28 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from bln_search.core.errors import StaleAttemptError
-from bln_search.execution.messages import Message, TrialTask
-from bln_search.storage.trials.reports import AttemptReport, EpochsReport
+from bln_search.execution.messages import (
+    EpochDone,
+    EvaluationDone,
+    Message,
+    TaskFailed,
+    TrainingDiverged,
+    TrainingDone,
+    TrainingPruned,
+    TrainingResumed,
+    TrialTask,
+)
+from bln_search.storage.trials.reports import (
+    AttemptReport,
+    CheckpointReport,
+    DivergenceReport,
+    EpochsReport,
+    EvaluationReport,
+    FailureReport,
+    PruningReport,
+    ResumptionReport,
+)
+from bln_search.worker.trial_queue import RetryDecision
 
 EPOCH_INTERVAL = 0.5
 """Seconds between two transactions that write nothing but finished epochs."""
@@ -132,3 +152,33 @@ class MessageBuffer:
             raise
         for message in messages:
             self._on_written(message)
+
+
+def make_attempt_report(
+    token: int, message: Message, decide_retry: Callable[[TaskFailed], RetryDecision]
+) -> AttemptReport | None:
+    """The report of a message; None for progress, which is only shown.
+
+    Args:
+        token: Fencing token of the attempt.
+        message: The message.
+        decide_retry: Decides whether the trial of a failed attempt waits for another one.
+    """
+    report: AttemptReport | None = None
+    match message:
+        case TrainingResumed(records):
+            report = ResumptionReport(token, records)
+        case EpochDone(record):
+            report = EpochsReport(token, [record])
+        case TrainingDone(checkpoint):
+            report = CheckpointReport(token, checkpoint)
+        case EvaluationDone(evaluations, probes, peak_memory):
+            report = EvaluationReport(token, evaluations, probes, peak_memory)
+        case TrainingDiverged(reason):
+            report = DivergenceReport(token, reason)
+        case TrainingPruned(epoch):
+            report = PruningReport(token, epoch)
+        case TaskFailed(failure):
+            decision = decide_retry(message)
+            report = FailureReport(token, failure, decision.reason, decision.again)
+    return report

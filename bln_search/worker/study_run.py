@@ -14,7 +14,7 @@ from bln_search.core.errors import (
 )
 from bln_search.core.process_identity import may_be_alive, name_of_this_process
 from bln_search.core.states import StudyState
-from bln_search.core.stop_signals import StopSignalInterrupt
+from bln_search.core.stop_signals import StopSignalInterrupt, call_stop_on_signal
 from bln_search.execution.code_identity import compute_code_identity
 from bln_search.execution.executors.base import Executor
 from bln_search.execution.messages import (
@@ -33,16 +33,13 @@ from bln_search.specs.records import StudyRecord
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.attempt_reports import make_attempt_report
 from bln_search.worker.best_points import BestPointTrialCreator
-from bln_search.worker.claimed_trials import TrialClaimBuffer
-from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
+from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer, make_attempt_report
 from bln_search.worker.sampled_points import StudyPointSampler
 from bln_search.worker.seed_looks import SeedLooks
-from bln_search.worker.stop_signals import call_stop_on_signal
 from bln_search.worker.study_code import check_code_of_study
 from bln_search.worker.training_state_files import TrainingStateFiles
-from bln_search.worker.waiting_trials import RetryDecision, WaitingTrials
+from bln_search.worker.trial_queue import RetryDecision, TrialQueue
 
 _HEARTBEAT_INTERVAL = LEASE.total_seconds() / 2
 """Seconds between two heartbeats: after two missed ones the leases have expired."""
@@ -160,8 +157,7 @@ class _StudyRun:
         self.code = compute_code_identity(study.spec)
         self.points: StudyPointSampler | None = None
         self.best_points: BestPointTrialCreator | None = None
-        self.waiting = WaitingTrials()
-        self.claimed = TrialClaimBuffer(self.waiting, self._claim_trials, lambda: 1)
+        self.queue = TrialQueue(self._claim_trials)
         self.messages = MessageBuffer(ledger.attempts.record_attempt_reports, self._on_message_written)
         self.alone_token: int | None = None
         self.evaluating: set[int] = set()
@@ -178,7 +174,7 @@ class _StudyRun:
 
     def on_tick(self, tokens: list[int]) -> None:  # noqa: ARG002 - this run knows its attempts
         """Called between two steps of the executor: stop on request, write messages, send heartbeats."""
-        self.claimed.note_no_more_trials_can_start()
+        self.queue.note_no_more_trials_can_start()
         if self.stop_signal is not None:
             raise StopSignalInterrupt(self.stop_signal)
         if self.should_stop():
@@ -217,11 +213,15 @@ class _StudyRun:
         self.points = StudyPointSampler(self.ledger, self.study)
         self.best_points = BestPointTrialCreator(self.ledger, self.study, self.points.has_all_points_of_arm)
         open_ids = self.ledger.trials.list_claimable_trial_ids(self.study.id, self.seed_looks.released_seeds)
-        self.waiting = WaitingTrials(open_ids, lambda ids: self.ledger.trials.load_trials(self.study.id, ids))
         sampled_later = max(0, spec.num_sampled_points - sum(self.points.counts.values())) * len(spec.seeds_per_point)
         later = sampled_later + self.best_points.num_arms_without_best_point * len(spec.all_seeds)
         trials = len(self.ledger.trials.list_claimable_trial_ids(self.study.id)) + later
-        self.claimed = TrialClaimBuffer(self.waiting, self._claim_trials, lambda: executor.num_parallel_trials(trials))
+        self.queue = TrialQueue(
+            self._claim_trials,
+            open_ids,
+            lambda ids: self.ledger.trials.load_trials(self.study.id, ids),
+            lambda: executor.num_parallel_trials(trials),
+        )
         self.watcher.on_run_start(trials)
         return trials
 
@@ -252,30 +252,29 @@ class _StudyRun:
         self._send_heartbeats_if_due()
         if self.find_disk_problem() is not None:
             return None
-        is_alone_or_last = self.alone_token is not None or not (self.claimed or self.waiting)
+        is_alone_or_last = self.alone_token is not None or not self.queue
         if self.messages.has_reports_besides_epochs and is_alone_or_last:
             self.messages.write()  # what may start now depends on it
         if self.alone_token in self.trial_by_token:
             return None
-        if not self.claimed and not self.waiting:
-            self.waiting.add_trials(
+        if not self.queue:
+            self.queue.add_trials(
                 self.points.add_next_point_trials()
                 or self.best_points.add_next_best_point_trials()
                 or self.seed_looks.release_next_trials()
             )
-        running = len(self.trial_by_token) - len(self.claimed) - self.num_ended_unwritten
-        taken = self.claimed.take_next(running)
+        running = len(self.trial_by_token) - self.queue.num_claimed - self.num_ended_unwritten
+        taken = self.queue.take_next(running)
         if taken is None:
             return None
         token, trial, alone = taken
         self.alone_token = token if alone else None
-        self.waiting.note_attempt_start(trial.id)
         return TrialTask(
             token,
             trial.spec,
             trial.checkpoint,
             prunable=self.points.is_trial_prunable(trial.key),
-            memory_limit=self.waiting.activation_limit_of_trial(trial.id),
+            memory_limit=self.queue.activation_limit_of_trial(trial.id),
             measured=self.points.objectives,
             alone=alone,
             state_file=self.states.find_file_name(trial.key),
@@ -296,7 +295,7 @@ class _StudyRun:
         self._send_heartbeats_if_due()
         self.states.note_message(task, message)
         if isinstance(message, TrainingStateSaved):
-            self.waiting.note_progress(self.trial_by_token[task.token])
+            self.queue.note_progress(self.trial_by_token[task.token])
             return PruneDecision.CONTINUE
         if isinstance(message, TrainingResumed) and self.points is not None:
             self.points.report_earlier_epochs(task.trial.key, message.records)
@@ -313,7 +312,7 @@ class _StudyRun:
             buffered = BufferedMessage(task, message, report)
         if isinstance(message, TERMINAL_MESSAGES):
             self.num_ended_unwritten += 1
-            self.claimed.note_end()
+            self.queue.note_end()
         if buffered is not None:
             self.messages.add(buffered)
         if not isinstance(message, EpochDone) or not task.prunable or self.points is None:
@@ -326,7 +325,7 @@ class _StudyRun:
         """Decide whether a failed trial waits for another attempt, which it does once its failure is written."""
         is_evaluating = task.checkpoint is not None or task.token in self.evaluating
         trial_id = self.trial_by_token[task.token]
-        decision = self.waiting.decide_retry(trial_id, task, message, is_evaluating=is_evaluating)
+        decision = self.queue.decide_retry(trial_id, task, message, is_evaluating=is_evaluating)
         self.retries[task.token] = decision
         return decision
 
@@ -344,7 +343,7 @@ class _StudyRun:
             self.evaluating.discard(task.token)
             decision = self.retries.pop(task.token, None)
             if decision is not None and decision.again:
-                self.waiting.add_trials([self.ledger.trials.get_trial(trial_id)], alone=decision.alone)
+                self.queue.add_trials([self.ledger.trials.get_trial(trial_id)], alone=decision.alone)
         if self.is_aborted:
             return
         if not buffered.is_shown:

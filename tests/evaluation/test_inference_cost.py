@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bln_search import BLN
-from bln_search.evaluation.inference_cost import measure_inference_seconds_per_thousand
+from bln_search.evaluation.timing import measure_inference_seconds_per_thousand
 
 
 class Waiting(nn.Module):

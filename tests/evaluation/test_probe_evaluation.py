@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -14,9 +16,9 @@ from bln_search.core.method import Method
 from bln_search.core.tasks import TaskName
 from bln_search.evaluation import collect_moments_with_frozen_weights, evaluate_split
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.evaluation.latency import measure_latency_per_row
-from bln_search.evaluation.probe_evaluation import probe_at_batch_size, probe_batch_composition
+from bln_search.evaluation.probe_evaluation import ValidationProbe
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
+from bln_search.evaluation.timing import measure_latency_per_row
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow
@@ -48,7 +50,7 @@ def trained():
 def test_a_size_probe_equals_evaluation_at_that_size(trained):
     network, inputs, targets, rows, populations = trained
     for size in (1, 4, SIZE, N):
-        probes = probe_at_batch_size(network, inputs, targets, rows, populations, batch_size=size)
+        probes = ValidationProbe(*trained).probe_at_batch_size(size)
         batches = iter_mini_batches_with_fillers(inputs, targets, size)
         evaluations = evaluate_split(network, batches, rows, populations, split=Split.VALIDATION, batch_size=size)
         assert [(probe.key, probe.loss, probe.accuracy) for probe in probes] == [
@@ -62,7 +64,7 @@ def test_a_size_probe_equals_evaluation_at_that_size(trained):
 def test_reshuffled_probes_equal_plain_passes_in_each_order(trained):
     """The expected values come from plain forward passes over the same orders, sorted back into the data order."""
     network, inputs, targets, rows, populations = trained
-    probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=3, seed=5)
+    probes = ValidationProbe(*trained).probe_batch_composition(SIZE, reshuffles=3, seed=5)
     generator = torch.Generator().manual_seed(5)
     orders = [torch.randperm(N, generator=generator) for _ in range(3)]
     for row in rows:
@@ -98,8 +100,8 @@ def plain_losses_and_classes(network, row, populations, inputs, targets, order):
 
 
 def test_only_deterministic_rows_ignore_the_batch_composition(trained):
-    network, inputs, targets, rows, populations = trained
-    probes = probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=4, seed=0)
+    rows = trained[3]
+    probes = ValidationProbe(*trained).probe_batch_composition(SIZE, reshuffles=4, seed=0)
     for probe in probes:
         deviation = probe.deviation if probe.kind is ProbeKind.RESHUFFLED else None
         if probe.key.configuration.is_deterministic:
@@ -113,18 +115,13 @@ def test_only_deterministic_rows_ignore_the_batch_composition(trained):
 
 
 def test_one_reshuffle_has_no_deviation(trained):
-    network, inputs, targets, rows, populations = trained
-    probes = probe_batch_composition(
-        network, inputs, targets, rows[:1], populations, batch_size=SIZE, reshuffles=1, seed=0
-    )
+    probes = replace(ValidationProbe(*trained), rows=trained[3][:1]).probe_batch_composition(SIZE, reshuffles=1, seed=0)
     assert [probe.deviation for probe in probes] == [None, None]
 
 
 def test_the_same_seed_gives_the_same_probes(trained):
-    network, inputs, targets, rows, populations = trained
     first, repeated, other_seed = (
-        probe_batch_composition(network, inputs, targets, rows, populations, batch_size=SIZE, reshuffles=2, seed=seed)
-        for seed in (1, 1, 2)
+        ValidationProbe(*trained).probe_batch_composition(SIZE, reshuffles=2, seed=seed) for seed in (1, 1, 2)
     )
     assert first == repeated
     assert first != other_seed
@@ -145,7 +142,7 @@ def test_a_size_probe_of_every_task_equals_evaluation_at_that_size(task_and_argu
     network, inputs, targets, rows, populations = arguments
     has_accuracy = task.description.has_accuracy
     for size in (2, TASK_SIZE):
-        probes = probe_at_batch_size(*arguments, batch_size=size, task=task)
+        probes = ValidationProbe(*arguments, task=task).probe_at_batch_size(size)
         evaluations = evaluate_split(
             network,
             iter_mini_batches_with_fillers(inputs, targets, size),
@@ -165,7 +162,7 @@ def test_a_size_probe_of_every_task_equals_evaluation_at_that_size(task_and_argu
 def test_reshuffled_losses_of_a_task_without_classes_equal_plain_passes(task_and_arguments):
     task, arguments = task_and_arguments
     network, inputs, targets, rows, populations = arguments
-    probes = probe_batch_composition(*arguments, batch_size=2, reshuffles=3, seed=5, task=task)
+    probes = ValidationProbe(*arguments, task=task).probe_batch_composition(2, reshuffles=3, seed=5)
     assert [(probe.kind, probe.flips) for probe in probes] == [(ProbeKind.RESHUFFLED, None)] * len(rows)
     generator = torch.Generator().manual_seed(5)
     orders = [torch.randperm(len(inputs), generator=generator) for _ in range(3)]
@@ -189,8 +186,8 @@ def test_losses_that_compare_examples_are_those_of_the_split_at_every_size():
     rows = row_specs(network, [PopulationEstimate.FROZEN])
     arguments = network, inputs, torch.arange(len(inputs)) // 2, rows, populations
     task = make_task(spec)
-    losses = [probe_at_batch_size(*arguments, batch_size=size, task=task) for size in (2, TASK_SIZE)]
-    probes = probe_batch_composition(*arguments, batch_size=2, reshuffles=2, seed=0, task=task)
+    losses = [ValidationProbe(*arguments, task=task).probe_at_batch_size(size) for size in (2, TASK_SIZE)]
+    probes = ValidationProbe(*arguments, task=task).probe_batch_composition(2, reshuffles=2, seed=0)
     for small, large, reshuffled in zip(*losses, probes, strict=True):
         if small.key.configuration.is_deterministic:
             assert small.loss == pytest.approx(large.loss, rel=1e-10)

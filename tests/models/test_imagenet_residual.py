@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
-from bln_search.evaluation.inference_cost import count_parameters
+from bln_search.evaluation.timing import count_parameters
 from bln_search.models import build_model
 from bln_search.models.imagenet_residual import BasicBlock, BottleneckBlock
 from bln_search.norms import BN, make_norm

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.inference_cost import count_parameters
+from bln_search.evaluation.timing import count_parameters
 from bln_search.models import build_model
 from bln_search.models.pooling import AveragePool2
 from bln_search.models.residual import ResidualBlock

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from bln_search.evaluation.inference_cost import count_parameters
+from bln_search.evaluation.timing import count_parameters
 from bln_search.models import build_model
 from bln_search.norms import BN, make_norm
 from tests.support.tiers import thinned

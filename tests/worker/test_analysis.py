@@ -21,7 +21,7 @@ from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker.analysis import compute_and_store_analysis, get_or_compute_analysis
-from bln_search.worker.analysis.baseline_check import find_class_prior_of_study
+from bln_search.worker.analysis.study_results import find_class_prior_of_study
 from bln_search.worker.loop import QueueWorker
 from bln_search.worker.probe_study import probe_networks_of_study
 

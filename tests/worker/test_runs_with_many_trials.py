@@ -12,7 +12,7 @@ from bln_search.execution.messages import EpochDone, EvaluationDone, TrainingDiv
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
 from bln_search.storage.tables import AttemptRow
-from bln_search.worker import run_study, study_run, waiting_trials
+from bln_search.worker import run_study, study_run, trial_queue
 from tests.contracts.trained_studies import evaluations
 from tests.support.watchers import RecordingWatcher
 from tests.worker.small_study import SMALL_STUDY
@@ -148,7 +148,7 @@ def test_leases_are_renewed_while_trials_start_without_a_tick(ledger, monkeypatc
 
 
 def test_open_trials_are_loaded_by_pages_in_their_order(ledger, monkeypatch):
-    monkeypatch.setattr(waiting_trials, "_PAGE", 3)
+    monkeypatch.setattr(trial_queue, "_PAGE", 3)
     study_id = ledger.studies.store_study_once(many_trials())
     pages, load = [], ledger.trials.load_trials
     monkeypatch.setattr(ledger.trials, "load_trials", lambda study, ids: pages.append(len(ids)) or load(study, ids))

@@ -14,7 +14,6 @@ from bln_search.data.inputs import Inputs, first_examples_if_sliceable
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
 from bln_search.evaluation.outcome_parts import EarlierParts
 from bln_search.evaluation.row_evaluator import RowEvaluator
-from bln_search.tasks.score import Scores
 
 ROUNDING_TOLERANCE = 1e-4
 """Rounding error of losses, relative to 1 + |loss|, above which a row is ill-conditioned.
@@ -60,22 +59,22 @@ class IllConditionedRowDetector:
             earlier.ill_conditioned = (earlier.ill_conditioned or set()) | found
 
     def find_rows_unlike_double(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
-        """Return the rows whose losses (rows, n) on a mini-batch differ from double precision, with descriptions."""
-        if self.double is None:
-            return {}
-        inputs, targets = batch
-        return self._describe_different_rows(
-            losses, self.double.fused_scores(BatchGroup(inputs, targets, 1, len(inputs)))[0]
-        )
+        """Return the rows whose losses differ from those in double precision, with descriptions.
 
-    def find_rows_unlike_double_in_plain_passes(self, losses: Tensor, batch: MiniBatch) -> dict[int, str]:
-        """Do the same as `find_rows_unlike_double` with plain forward passes."""
-        if self.evaluator.passes.draws_numbers:  # others in double precision
+        Args:
+            losses: (rows, n or more), those of the mini-batch first.
+            batch: a mini-batch.
+        """
+        is_fused, (inputs, targets) = self.evaluator.is_fused, batch
+        if not is_fused and self.evaluator.passes.draws_numbers:  # others in double precision
             self.double = None
         if self.double is None:
             return {}
-        exact = [self.double.plain_scores(row, batch)[0] for row in range(len(losses))]
-        return self._describe_different_rows(losses, torch.stack(exact))
+        if is_fused:
+            exact = self.double.fused_scores(BatchGroup(inputs, targets, 1, len(inputs))).losses
+        else:
+            exact = torch.stack([self.double.plain_scores(row, batch).losses for row in range(len(losses))])
+        return self._describe_different_rows(losses[:, : len(targets)], exact)
 
     def mark_ill_conditioned_rows_and_warn(self, rows: Mapping[int, str]) -> None:
         """Add ill-conditioned rows with their descriptions. Warns (UserWarning) of new ones."""
@@ -96,34 +95,13 @@ class IllConditionedRowDetector:
             return "there is no higher precision: use other configurations, or larger mini-batches"
         return "evaluate them in double precision"
 
-    def replace_scores_of_ill_conditioned_rows(self, group: BatchGroup, scores: Scores) -> Scores:
-        """Return the scores (rows, n) of a group, those of ill-conditioned rows in double precision."""
-        losses, correct, weights = scores
-        rows = sorted(self.rows)
-        if rows and self.double is not None:
-            exact = self.double.fused_scores(group, rows)
-            losses[rows], correct[rows] = exact[0].to(losses.dtype), exact[1]
-        return Scores(losses, correct, weights)
-
-    def compute_outputs_if_ill_conditioned(self, row: int, group: BatchGroup) -> Tensor | None:
-        """Return outputs (n, ...) of an ill-conditioned row in double precision; None for any other row."""
-        if row not in self.rows or self.double is None:
-            return None
-        return self._to_working_precision(next(self.double.iter_fused_outputs(group, [row]))[0])
-
-    def plain_outputs_of_ill_conditioned_rows(self, batch: MiniBatch) -> dict[int, Tensor]:
-        """Return outputs (n, ...) of each ill-conditioned row by continued plain passes in double precision."""
-        if self.double is None:
+    def compute_outputs_of_ill_conditioned_rows(self, group: BatchGroup) -> dict[int, Tensor]:
+        """Return outputs (n, ...) of each ill-conditioned row, of double precision in the working precision."""
+        if self.double is None or not self.rows:
             return {}
-        inputs, targets = batch
-        return {
-            row: self._to_working_precision(self.double.plain_outputs(row, inputs, is_continued=True)[: len(targets)])
-            for row in self.rows
-        }
-
-    def _to_working_precision(self, outputs: Tensor) -> Tensor:
-        assert self.double is not None
-        return outputs.to(self.double.dtype) if outputs.is_floating_point() else outputs
+        rows, dtype = sorted(self.rows), self.double.dtype
+        outputs = [of_row for chunk in self.double.iter_outputs(group, rows) for of_row in chunk]
+        return dict(zip(rows, (x.to(dtype) if x.is_floating_point() else x for x in outputs), strict=True))
 
     def _describe_different_rows(self, losses: Tensor, exact: Tensor) -> dict[int, str]:
         descriptions = {}

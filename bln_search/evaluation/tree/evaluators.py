@@ -15,8 +15,8 @@ from bln_search.data.inputs import describe_inputs
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.independence import do_outputs_depend_on_earlier_passes
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
-from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
+from bln_search.evaluation.tree.per_layer_evaluator import PerLayerEvaluator
 from bln_search.evaluation.tree.plain_evaluator import PlainPerLayerEvaluator
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.evaluation.tree.trie import Digits

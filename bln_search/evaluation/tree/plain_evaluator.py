@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
-from bln_search.core.errors import DataError, ModelError
+from bln_search.core.errors import ModelError
 from bln_search.core.records import ExampleOutcomes
-from bln_search.data.inputs import Inputs
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.isolated_passes import IsolatedPasses
+from bln_search.evaluation.row_evaluator import require_output_tensor
 from bln_search.evaluation.scoring import score_examples
-from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, check_no_norms_in_recurrent_layers
-from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
-from bln_search.evaluation.tree.trie import Digits
+from bln_search.evaluation.tree.per_layer_evaluator import GroupSums, PerLayerEvaluator
+from bln_search.evaluation.tree.trie import Digits, digits_of_all_configurations
 from bln_search.evaluation.tree.verification import use_per_layer_configuration
 from bln_search.norms.network.layer_calls import collect_called_layers
 from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
-from bln_search.norms.row_batching.row_tensor import Populations
 
 MAX_PLAIN_CONFIGURATIONS = 4_096
 """Size of the largest space that is enumerated with plain forward passes."""
@@ -31,8 +29,8 @@ MAX_PLAIN_CONFIGURATIONS = 4_096
 _Scores = tuple[NDArray[np.floating[Any]], NDArray[np.bool_]]
 
 
-class PlainPerLayerEvaluator:
-    """Evaluates per-layer configurations one by one; see `TreePerLayerEvaluator` for the arguments.
+class PlainPerLayerEvaluator(PerLayerEvaluator):
+    """Evaluates per-layer configurations one by one.
 
     Scores are cached up to the memory limit. `segmented` has no segments, only the layers in the order in which forward
     passes of the mini-batches call them. Every configuration is evaluated as if it ran alone: where passes change the
@@ -40,78 +38,22 @@ class PlainPerLayerEvaluator:
     """
 
     max_configurations = MAX_PLAIN_CONFIGURATIONS
+    how_enumerated = " one by one"
 
-    def __init__(
-        self,
-        network: nn.Module,
-        batches: Sequence[MiniBatch],
-        populations: Populations,
-        options: PerLayerEvaluatorOptions | None = None,
-        *,
-        folds: Sequence[int] | None = None,
-    ) -> None:
-        if not batches:
-            raise DataError("there is nothing to evaluate: the data has no mini-batch")
-        self.network, self.populations, self.options = network, populations, options or PerLayerEvaluatorOptions()
-        self.batches, self._folds = list(batches), list(folds or [0] * len(batches))
-        self._passes = IsolatedPasses(network)
-        self.segmented = _make_segmented_network_without_segments(
-            network, [inputs for inputs, _ in batches], self._passes
-        )
-        self.space, self.excluded = build_space_and_excluded_options(
-            self.segmented,
-            populations,
-            self.options.estimate,
-            len(batches[0][0]),
-            scope=self.options.scope,
-            groups=self.options.groups,
-            others=self.options.others,
-        )
+    def _split_network(self) -> SegmentedNetwork:
+        self._passes = IsolatedPasses(self.network)
         self._cache: dict[tuple[bytes, int], _Scores] = {}
         self._cache_bytes = 0
-
-    @property
-    def example_counts_by_batch(self) -> list[int]:
-        """Number of examples with a target in each mini-batch."""
-        return [len(targets) for _, targets in self.batches]
-
-    @property
-    def num_examples(self) -> int:
-        """Number of examples with a target."""
-        return sum(self.example_counts_by_batch)
+        return _make_segmented_network_without_segments(self.network, self.batches, self._passes)
 
     def check_against_plain_passes(self) -> None:
         """Do nothing: plain forward passes are the reference."""
 
-    def sum_scores_of_all_configurations(
-        self, *, sums: RunningScoreSums | None = None, keep: Callable[[RunningScoreSums], None] | None = None
-    ) -> RunningScoreSums:
-        """Return the sums of every configuration, in the order of their indices; see `TreePerLayerEvaluator`.
-
-        Raises:
-            ModelError: there are more than MAX_PLAIN_CONFIGURATIONS.
-        """
-        if self.space.num_configurations > self.max_configurations:
-            raise ModelError(
-                f"there are {self.space.num_configurations:,} per-layer configurations, more than the "
-                f"{self.max_configurations:,} that are enumerated one by one: "
-                "search them (coordinate, beam, tpe or racing), or tie layers together "
-                "in groups"
-            )
-        digits = np.array(
-            [self.space.choice_digits_at_index(index) for index in range(self.space.num_configurations)], np.uint8
-        )
-        total = sums if sums is not None else RunningScoreSums.zeros(max(self._folds) + 1, len(digits))
-        total.total = len(self.batches)
-        for batch in range(total.done, total.total):
+    def _iter_sums_of_all_configurations(self, start: int) -> Iterator[list[GroupSums]]:
+        digits = digits_of_all_configurations(self.space)
+        for batch in range(start, len(self.batches)):
             losses, correct = self.score_sums_by_batch(digits, [batch])
-            total.losses[self._folds[batch]] += losses[:, 0]
-            total.correct[self._folds[batch]] += correct[:, 0]
-            total.examples[self._folds[batch]] += self.example_counts_by_batch[batch]
-            total.done = batch + 1
-            if keep is not None:
-                keep(total)
-        return total
+            yield [([batch], losses[:, 0], correct[:, 0])]
 
     def score_sums_by_batch(
         self, digits: Digits, batches: Sequence[int]
@@ -128,22 +70,6 @@ class PlainPerLayerEvaluator:
             losses, correct = zip(*self._iter_scores_of_batches(row, range(len(self.batches))), strict=True)
             outcomes.append(ExampleOutcomes(np.concatenate(losses), np.concatenate(correct)))
         return outcomes
-
-    def make_evaluator_with_same_options(
-        self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations
-    ) -> Self:
-        """Return an evaluator of another network, mini-batches and populations with the same options.
-
-        Raises:
-            ModelError: these mini-batches reach other normalization layers.
-        """
-        other = type(self)(network, batches, populations, self.options)
-        if other.segmented.names != self.segmented.names:
-            raise ModelError(
-                f"mini-batches of one split reach the normalization layers {', '.join(self.segmented.names)}, those of "
-                f"another {', '.join(other.segmented.names)}: per-layer configurations need the same layers"
-            )
-        return other
 
     @torch.no_grad()
     def _iter_scores_of_batches(self, row: Digits, batches: Sequence[int]) -> Iterator[_Scores]:
@@ -179,10 +105,7 @@ class PlainPerLayerEvaluator:
         inputs, targets = self.batches[batch]
         with self._passes.pass_of_row(key, is_continued=True):
             outputs = self.network(inputs.clone())
-        if not isinstance(outputs, Tensor):
-            raise ModelError(
-                f"the network returns {type(outputs).__name__}: wrap it so that it returns one tensor, examples first"
-            )
+        outputs = require_output_tensor(outputs)
         losses, correct, _ = score_examples(self.options.score, outputs[: len(targets)], targets)
         losses = losses if losses.dtype == torch.float64 else losses.float()
         return losses.cpu().numpy(), correct.cpu().numpy()
@@ -190,7 +113,7 @@ class PlainPerLayerEvaluator:
 
 @torch.no_grad()
 def _make_segmented_network_without_segments(
-    network: nn.Module, mini_batches: Sequence[Inputs], passes: IsolatedPasses
+    network: nn.Module, batches: Sequence[MiniBatch], passes: IsolatedPasses
 ) -> SegmentedNetwork:
     """Return the normalization layers of `network` in the order in which forward passes call them, without segments.
 
@@ -204,7 +127,7 @@ def _make_segmented_network_without_segments(
         evaluation_mode(network),
         use_training_sources_in_evaluation(layers.values()),
     ):
-        for inputs in mini_batches:
+        for inputs, _ in batches:
             with passes.pass_of_row(None, is_continued=True):
                 network(inputs.clone())
     if not called:

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import have_same_shape, require_single_tensor
 from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
 from bln_search.evaluation.chunking import retain_freed_memory
-from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
-from bln_search.evaluation.tree.graph.segments import split_at_norms
+from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
+from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, split_at_norms
+from bln_search.evaluation.tree.per_layer_evaluator import GroupSums, PerLayerEvaluator
 from bln_search.evaluation.tree.prefix_cache import ActivationPrefixCache
-from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
 from bln_search.evaluation.tree.score_collectors import BYTES_OF_SUMS, BatchScoreSums, ExampleScores
 from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_memory_of_all_segments
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
@@ -41,7 +39,7 @@ MAX_CONFIGURATIONS = 2**24
 """Size of the largest space that is enumerated: its sums alone take half a gigabyte with two folds."""
 
 
-class TreePerLayerEvaluator:
+class TreePerLayerEvaluator(PerLayerEvaluator):
     """Evaluates per-layer configurations of a network by tree traversal.
 
     Args:
@@ -51,11 +49,6 @@ class TreePerLayerEvaluator:
         options: of the evaluator.
         folds: the fold of each mini-batch; None for one fold.
         space: a subspace with fewer options; None for the whole space.
-
-    Attributes:
-        segmented: the network split at its normalization layers.
-        space: the options of each choice.
-        excluded: the undefined options of each choice, with their reasons.
 
     Raises:
         ModelError: the network cannot be split at its normalization layers.
@@ -74,33 +67,16 @@ class TreePerLayerEvaluator:
         folds: Sequence[int] | None = None,
         space: ConfigurationSpace | None = None,
     ) -> None:
-        if not batches:
-            raise DataError("there is nothing to evaluate: the data has no mini-batch")
-        if folds is not None and len(folds) != len(batches):
-            raise DataError(f"there are {len(batches)} mini-batches and folds for {len(folds)}: give one for each")
-        self.network, self.populations, self.options = network, populations, options or PerLayerEvaluatorOptions()
-        folds = folds if folds is not None else [0] * len(batches)
-        self._order = sorted(range(len(batches)), key=folds.__getitem__)
-        self.batches = [batches[index] for index in self._order]
-        self._folds = [folds[index] for index in self._order]
-        example = require_single_tensor(batches[0][0])
-        with evaluation_mode(network):
-            self.segmented = split_at_norms(network)
-            self._memory_plan = measure_memory_of_all_segments(self.segmented, example)
-        whole_space, self.excluded = build_space_and_excluded_options(
-            self.segmented,
-            populations,
-            self.options.estimate,
-            len(example),
-            scope=self.options.scope,
-            groups=self.options.groups,
-            others=self.options.others,
-        )
-        self.space = whole_space if space is None else space
+        super().__init__(network, batches, populations, options, folds=folds)
+        self._order = sorted(self._order, key=self._folds.__getitem__)
+        self.batches = [self.batches[index] for index in self._order]
+        self._folds = [self._folds[index] for index in self._order]
+        self.space = self.space if space is None else space
         retain_freed_memory()
-        self._threads = self._choose_threads(example.device)
+        device = self._example.device
+        self._threads = self._choose_threads(device)
         self._bytes_of_thread = self.options.memory_limit // self._threads
-        self._chunk_bytes = choose_chunk_bytes(self._bytes_of_thread, example.device)
+        self._chunk_bytes = choose_chunk_bytes(self._bytes_of_thread, device)
         self._is_checked = False
         self._cache = ActivationPrefixCache(self.options.memory_limit)
         self._traversal = TreeTraversal(
@@ -114,6 +90,13 @@ class TreePerLayerEvaluator:
             path_bytes=self._bytes_of_thread,
         )
 
+    def _split_network(self) -> SegmentedNetwork:
+        self._example = require_single_tensor(self.batches[0][0])
+        with evaluation_mode(self.network):
+            segmented = split_at_norms(self.network)
+            self._memory_plan = measure_memory_of_all_segments(segmented, self._example)
+        return segmented
+
     def _choose_threads(self, device: torch.device) -> int:
         """Return the number of groups of mini-batches that are evaluated at the same time, one by each thread.
 
@@ -123,57 +106,20 @@ class TreePerLayerEvaluator:
         bytes_of_thread = max(*self._memory_plan.path_bytes, BYTES_OF_SUMS * self.space.num_configurations)
         return threads if threads * bytes_of_thread <= self.options.memory_limit else 1
 
-    @property
-    def example_counts_by_batch(self) -> list[int]:
-        """Number of examples with a target in each mini-batch, in the order of the data."""
-        return [len(self.batches[position][1]) for position in np.argsort(self._order)]
-
-    @property
-    def num_examples(self) -> int:
-        """Number of examples with a target."""
-        return sum(len(targets) for _, targets in self.batches)
-
-    def sum_scores_of_all_configurations(
-        self, *, sums: RunningScoreSums | None = None, keep: Callable[[RunningScoreSums], None] | None = None
-    ) -> RunningScoreSums:
-        """Return mean loss and accuracy of every configuration, in the order of their indices.
-
-        Args:
-            sums: sums of an interrupted call, which this call continues.
-            keep: called with the sums so far after groups of mini-batches, one of each thread.
-
-        Raises:
-            ModelError: there are more than MAX_CONFIGURATIONS, or losses differ from those of plain forward passes.
-        """
-        if self.space.num_configurations > MAX_CONFIGURATIONS:
-            raise ModelError(
-                f"there are {self.space.num_configurations:,} per-layer configurations, more than the "
-                f"{MAX_CONFIGURATIONS:,} that are enumerated: "
-                "search them (beam, coordinate, tpe or racing), or tie layers together in groups"
-            )
-        self.check_against_plain_passes()
+    def _iter_sums_of_all_configurations(self, start: int) -> Iterator[list[GroupSums]]:
         trie = build_configuration_trie(digits_of_all_configurations(self.space))
-        total = sums if sums is not None else RunningScoreSums.zeros(max(self._folds) + 1, len(trie))
-        total.total = len(self.batches)
         for fold in sorted(set(self._folds)):
-            start, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
-            for groups in self._iter_simultaneous_groups(range(max(start, total.done), stop)):
+            first, stop = self._folds.index(fold), len(self._folds) - self._folds[::-1].index(fold)
+            for groups in self._iter_simultaneous_groups(range(max(first, start), stop)):
                 with evaluation_mode(self.network):  # of all threads: each restores the mode that it found
-                    sums_of_groups = map_in_threads(partial(self._sum_scores, trie), groups)
-                for group, (losses, correct) in zip(groups, sums_of_groups, strict=True):
-                    total.losses[fold] += losses
-                    total.correct[fold] += correct
-                    total.examples[fold] += sum(len(self.batches[position][1]) for position in group)
-                    total.done = group[-1] + 1
-                if keep is not None:
-                    keep(total)
-        return total
+                    sums = map_in_threads(partial(self._sum_scores, trie), groups)
+                yield [(group, *of_group) for group, of_group in zip(groups, sums, strict=True)]
 
     def _sum_scores(
         self, trie: ConfigurationTrie, group: Sequence[int]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return sums of losses and numbers of correct answers of each configuration over a group of mini-batches."""
-        sums = BatchScoreSums(len(trie), len(group), require_single_tensor(self.batches[0][0]).device)
+        sums = BatchScoreSums(len(trie), len(group), self._example.device)
         self._traverse_batches(trie, group, sums)
         return sums.losses.sum(1).cpu().numpy(), sums.correct.sum(1).cpu().numpy()
 
@@ -201,7 +147,7 @@ class TreePerLayerEvaluator:
         for group in self._iter_groups_of_batches([int(positions[batch]) for batch in batches]):
             columns = slice(start, start + len(group))
             for part, rows in self._iter_by_cached_prefix(unique, group):
-                batch_sums = BatchScoreSums(len(part), len(group), require_single_tensor(self.batches[0][0]).device)
+                batch_sums = BatchScoreSums(len(part), len(group), self._example.device)
                 self._traverse_batches(build_configuration_trie(part), group, batch_sums, use_cache=True)
                 losses[rows, columns] = batch_sums.losses.cpu().numpy()
                 correct[rows, columns] = batch_sums.correct.cpu().numpy()
@@ -220,12 +166,6 @@ class TreePerLayerEvaluator:
             scores.start += sum(len(self.batches[position][1]) for position in group)
         order = self._positions_in_data_order()
         return [ExampleOutcomes(scores.losses[row, order], scores.correct[row, order]) for row in inverse]
-
-    def make_evaluator_with_same_options(
-        self, network: nn.Module, batches: Sequence[MiniBatch], populations: Populations
-    ) -> Self:
-        """Return an evaluator of another network, mini-batches and populations with the same options."""
-        return type(self)(network, batches, populations, self.options)
 
     def _positions_in_data_order(self) -> NDArray[np.int64]:
         """Return for each example in the order of the data its position in the order of evaluation."""

@@ -18,8 +18,8 @@ from bln_search.evaluation.isolated_passes import restored_network
 from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.evaluation.scoring import score_examples
 from bln_search.evaluation.tree.configuration_space import make_inference_row
-from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
+from bln_search.evaluation.tree.per_layer_evaluator import PerLayerEvaluator
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.norms.row_batching.row_tensor import Populations
 from bln_search.norms.statistics import select_layer_population

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.evaluation.tree.evaluator_protocol import PerLayerEvaluator
+from bln_search.evaluation.tree.per_layer_evaluator import PerLayerEvaluator
 from bln_search.evaluation.tree.trie import Digits
 
 Floats = NDArray[np.float64]

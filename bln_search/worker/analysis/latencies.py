@@ -5,8 +5,8 @@ from __future__ import annotations
 from bln_search.core.blend import parse_estimate_label
 from bln_search.core.enums import Split
 from bln_search.core.records import CheckpointRecord
-from bln_search.evaluation.latency import RowLatency, measure_latency_per_row
 from bln_search.evaluation.split_evaluation import find_undefined_reason
+from bln_search.evaluation.timing import RowLatency, measure_latency_per_row
 from bln_search.execution.device_process import call_in_own_process_if_gpu
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import use_trained_network

@@ -26,13 +26,15 @@ from bln_search.ranking.study_effects import (
 )
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.analysis.baseline_check import find_class_prior_of_study
 from bln_search.worker.analysis.comparison import compare_best_ranked_rows
-from bln_search.worker.analysis.deployed_row import find_deployed_row_of_external_study
 from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies_of_recommended_network
-from bln_search.worker.analysis.layer_results import compute_per_layer_results_of_study
-from bln_search.worker.analysis.looks import find_looks_and_level
+from bln_search.worker.analysis.study_results import (
+    compute_per_layer_results_of_study,
+    find_class_prior_of_study,
+    find_deployed_row_of_external_study,
+    find_looks_and_level,
+)
 from bln_search.worker.layer_search import search_layers_of_study
 from bln_search.worker.study_code import check_code_of_study
 

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.evaluation.inference_cost import count_parameters
+from bln_search.evaluation.timing import count_parameters
 from bln_search.models import build_model
 from bln_search.models.recurrent import LSTM, RecurrentLayer, RecurrentNetwork, TimeStepNorms
 from bln_search.norms import BLN, LN, Normalization, make_norm

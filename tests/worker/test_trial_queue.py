@@ -7,15 +7,14 @@ from types import SimpleNamespace
 
 from bln_search.core.states import FailureClass
 from bln_search.execution.messages import TaskFailed
-from bln_search.worker.claimed_trials import TrialClaimBuffer
-from bln_search.worker.waiting_trials import WaitingTrials
+from bln_search.worker.trial_queue import TrialQueue
 
 
 class Claims:
     def __init__(self, trials, parallel):
-        self.waiting, self.batches, self.numbers = WaitingTrials(), [], itertools.count(1)
-        self.waiting.add_trials(SimpleNamespace(id=number) for number in range(trials))
-        self.trials = TrialClaimBuffer(self.waiting, self.claim, lambda: parallel)
+        self.batches, self.numbers = [], itertools.count(1)
+        self.trials = TrialQueue(self.claim, max_parallel=lambda: parallel)
+        self.trials.add_trials(SimpleNamespace(id=number) for number in range(trials))
         self.running = []
 
     def claim(self, trial_ids):
@@ -40,7 +39,7 @@ def test_executor_that_fills_up_claims_twice_as_many_each_time_up_to_its_size():
     while len(claims.running) < 13:
         claims.start()
     assert [len(batch) for batch in claims.batches] == [1, 1, 2, 4, 5]
-    assert len(claims.trials) == 0
+    assert claims.trials.num_claimed == 0
     assert [trial.id for _, trial, _ in claims.running] == list(range(13))
 
 
@@ -72,7 +71,7 @@ def test_nothing_is_claimed_without_waiting_trials():
 
 def test_trial_that_runs_alone_is_claimed_alone():
     claims = Claims(trials=0, parallel=4)
-    claims.waiting.add_trials([SimpleNamespace(id=7), SimpleNamespace(id=8)], alone=True)
+    claims.trials.add_trials([SimpleNamespace(id=7), SimpleNamespace(id=8)], alone=True)
     claims.end(0)
     claims.trials.note_end()
     claims.trials.note_end()
@@ -83,12 +82,13 @@ def test_trial_that_runs_alone_is_claimed_alone():
 
 
 def test_attempts_that_saved_their_training_do_not_count():
-    waiting, task = WaitingTrials(), SimpleNamespace(alone=False, memory_limit=None)
+    queue, task = TrialQueue(lambda ids: ids), SimpleNamespace(alone=False, memory_limit=None)
     lost = TaskFailed(FailureClass.INFRASTRUCTURE, "killed")
     again = []
     for has_saved in (True, False, True, True, False, False, False):
-        waiting.note_attempt_start(1)
+        queue.add_trials([SimpleNamespace(id=1)])
+        queue.take_next(0)
         if has_saved:
-            waiting.note_progress(1)
-        again.append(waiting.decide_retry(1, task, lost, is_evaluating=False).again)
+            queue.note_progress(1)
+        again.append(queue.decide_retry(1, task, lost, is_evaluating=False).again)
     assert again == [True, True, True, True, True, False, False]
