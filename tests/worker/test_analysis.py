@@ -15,7 +15,10 @@ from bln_search.execution.environment import ExecutionEnvironment, load_and_prep
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
-from bln_search.reports.sentences.recommendation import recommendation_text
+from bln_search.reports.sentences.recommendation import (
+    recommendation_headline,
+    recommendation_loss_and_dependence_text,
+)
 from bln_search.specs import parse_study
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import ProbesSpec
@@ -83,7 +86,8 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     assert check.loss >= check.baseline.loss
     assert analysis_sentences(analysis)[:2] == [
         class_prior_baseline_warning(check),
-        recommendation_text(analysis.recommendation, comparison=analysis.comparison),
+        f"{recommendation_headline(analysis.recommendation)} – "
+        f"{recommendation_loss_and_dependence_text(analysis.recommendation, Split.TEST)}.",
     ]
     without_data = compute_and_store_analysis(worker.ledger, untrained, None, save=False)
     assert without_data.no_better_than_class_prior == check, "a stored result is kept where the data are missing"

@@ -11,8 +11,7 @@ from bln_search.ranking.selection.recommendation import (
     DeterministicAlternative,
     Recommendation,
 )
-from bln_search.reports.sentences.leaderboard import format_sentence
-from bln_search.reports.sentences.significance import format_margin, verdict_text
+from bln_search.reports.sentences.significance import format_margin
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import DIGITS, format_encoded_point
 
@@ -20,28 +19,6 @@ from bln_search.specs.sections.space import DIGITS, format_encoded_point
 def significant_digits_of_compared_points(comparison: Comparison | None) -> int:
     """Significant digits that distinguish the points of the compared rows; 4 without a comparison."""
     return DIGITS if comparison is None else find_distinct_point_digits(row.point for row in comparison.rows)
-
-
-def recommendation_text(
-    recommendation: Recommendation, point_digits: int = DIGITS, comparison: Comparison | None = None
-) -> str:
-    """The recommended row, why it is recommended, and its limits; a few sentences.
-
-    Args:
-        recommendation: The recommendation.
-        point_digits: Significant digits of the points of rows: `significant_digits_of_compared_points`.
-        comparison: The comparison that it was chosen in; None leaves out how much data would decide.
-    """
-    is_obvious = not recommendation.is_best or not recommendation.deterministic  # the reason or the limits say it
-    facts = (
-        recommendation_headline(recommendation, point_digits),
-        f"{recommendation.verdict.capitalize()}: {verdict_text(recommendation, comparison)}",
-        recommendation_reason(recommendation),
-        None if is_obvious else "it is independent of the mini-batch",
-        loss_excess_text_unless_best(recommendation),
-        *recommendation_caveats(recommendation, point_digits),
-    )
-    return " ".join(format_sentence(fact) for fact in facts if fact is not None)
 
 
 def recommendation_headline(recommendation: Recommendation, point_digits: int = DIGITS) -> str:

@@ -15,7 +15,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.ranking.study_effects import SwitchEffectsOfSetting
 from bln_search.reports.formatting import format_signed_interval
-from bln_search.reports.sentences.result import summarize_analysis
+from bln_search.reports.sentences.analysis import summarize_analysis
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.reports.tables.line_wrapping import wrap_line

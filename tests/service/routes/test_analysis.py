@@ -7,7 +7,7 @@ import re
 import pytest
 
 from bln_search.core.enums import ProbeKind, Scope
-from bln_search.reports.sentences.recommendation import recommendation_text
+from bln_search.reports.sentences.recommendation import recommendation_headline
 from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.probes import probe, store_probes
 from tests.support.service_world import body
@@ -74,7 +74,7 @@ def test_new_analysis_of_equal_results_is_shown_at_once(world, client, analysed)
 def test_leaderboard_shows_verdicts_and_recommendation(world, analysed):
     study_id, analysis = analysed
     page = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard").text
-    assert recommendation_text(analysis.recommendation).split(". ")[0] in page
+    assert recommendation_headline(analysis.recommendation) in page
     cells = re.findall("<td>(best|worse|practically equal|cannot tell)</td>", page.rpartition("<tbody")[2])
     assert sorted(cells) == sorted(row.verdict for row in analysis.comparison.rows)
     other_split = world.client("root", Scope.ADMIN, Accept="text/html").get(f"/studies/{study_id}/leaderboard?on=test")
