@@ -34,7 +34,6 @@ from service.pages import (
     live,
     share_links,
     study,
-    study_details,
     trials,
 )
 from service.pages import exports as export_pages
@@ -116,7 +115,6 @@ def make_app(context: AppContext | None) -> FastAPI:
     app.include_router(operations.router)
     pages_of_study = (
         study,
-        study_details,
         live,
         trials,
         share_links,

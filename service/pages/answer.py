@@ -13,7 +13,7 @@ from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.recommendation import loss_excess_text_unless_best, recommendation_reason
 from bln_search.reports.sentences.significance import row_verdicts_text, verdict_text
 from service.caching.leaderboard_cache import CachedLeaderboard
-from service.pages.leaderboard import RowWithConfidenceIntervals, make_row_with_confidence_intervals
+from service.pages.leaderboard.rows import RowWithConfidenceIntervals, make_row_with_confidence_intervals
 
 _DEFAULT_MORE_SEEDS = 3
 """Seeds that are added where their required number is unknown."""

@@ -17,6 +17,7 @@ from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.variance import variance_shares_chart
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
+from service.context import AppContext
 from service.pages.chart_query import StudyChartQuery
 
 _MAX_CURVES = 60
@@ -31,15 +32,20 @@ def build_configuration_losses_chart(query: StudyChartQuery) -> Chart | None:
 
 def build_learning_curves_chart(query: StudyChartQuery, metric: EpochMetric) -> Chart | None:
     """Learning curves of the first trials, after a search those of its best points."""
-    rows = query.context.ledger.trial_lists.list_charted_learning_curves(query.study.id, _MAX_CURVES)
+    curves, trials = read_learning_curves(query.context, query.study.id, _MAX_CURVES)
+    return learning_curves_chart(curves, trials, metric, unit=query.board.spec.loss_description.unit)
+
+
+def read_learning_curves(context: AppContext, study_id: int, most: int) -> tuple[list[TrialLearningCurve], int]:
+    """Return the curves of the first trials of a study, at most `most`, and the number of all its trials."""
+    rows = context.ledger.trial_lists.list_charted_learning_curves(study_id, most)
     labels = make_label_by_distinct_point(curve.trial.point_json for curve in rows)
     curves = [
         TrialLearningCurve(curve.trial.arm, labels[curve.trial.point_json], curve.trial.seed, curve.epochs)
         for curve in rows
     ]
-    study = query.context.ledger.study_lists.find_study_item(query.study.id)
-    trials = sum(study.trials.values()) if study else len(curves)
-    return learning_curves_chart(curves, trials, metric, unit=query.board.spec.loss_description.unit)
+    study = context.ledger.study_lists.find_study_item(study_id)
+    return curves, sum(study.trials.values()) if study else len(curves)
 
 
 def has_learning_curves(query: StudyChartQuery) -> bool:

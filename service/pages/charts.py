@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse
 
 from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.chart_catalog import CHARTS, GROUPS, ChartEntry
 from service.pages.chart_query import MAX_SETTINGS, StudyChartQuery
-from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_or_reason_response
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
-from service.pages.study_head import study_title_variables
+from service.pages.rendering.chart_responses import DrawnChart, add_chart_routes
+from service.pages.study_head import render_study_page
 from service.security import ReadableStudy
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
@@ -42,16 +40,14 @@ def charts_page(
 ) -> HTMLResponse:
     """All charts of a study by group; those without data are listed with what they need."""
     query = StudyChartQuery(study, context, split, setting)
-    analysis = query.analysis
     groups, missing = _split_charts_by_availability(query)
     labels = query.list_selectable_setting_labels()[:MAX_SETTINGS]
-    return render_page_response(
+    return render_study_page(
         request,
         "charts.html",
+        context,
+        study,
         charts=True,
-        viewer=make_viewer_variables(study.bearer),
-        study=study_title_variables(context, study),
-        per_layer=analysis is not None and bool(analysis.layers),
         groups=groups,
         missing=missing,
         split=split,
@@ -74,28 +70,16 @@ def _split_charts_by_availability(query: StudyChartQuery) -> tuple[dict[str, dic
     return groups, missing
 
 
-@router.get("/charts/{name}.csv")
-def download_chart_csv(
+def _draw_chart(
     study: ReadableStudy,
     name: ChartName,
     context: ContextDep,
     split: SplitChoice = "validation",
     setting: SettingChoice = 0,
-) -> Response:
-    """The data of a chart."""
-    chart = CHARTS[name].draw(StudyChartQuery(study, context, split, setting))
-    return make_chart_csv_response(chart, f"study-{study.id}-{name}", CHARTS[name].requirement)
+) -> DrawnChart:
+    entry = CHARTS[name]
+    chart = entry.draw(StudyChartQuery(study, context, split, setting))
+    return DrawnChart(chart, f"study-{study.id}-{name}", entry.requirement)
 
 
-@router.get("/charts/{name}.json")
-def chart_plotly_json(
-    study: ReadableStudy,
-    name: ChartName,
-    context: ContextDep,
-    split: SplitChoice = "validation",
-    setting: SettingChoice = 0,
-) -> JSONResponse:
-    """A chart as a Plotly figure."""
-    return make_figure_or_reason_response(
-        CHARTS[name].draw(StudyChartQuery(study, context, split, setting)), CHARTS[name].requirement
-    )
+add_chart_routes(router, "/charts/{name}", _draw_chart)

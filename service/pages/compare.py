@@ -17,7 +17,7 @@ from bln_search.storage.pagination import PageRequest
 from bln_search.storage.tokens import Bearer
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
-from service.pages.compared_studies import MAX_STUDIES, SplitChoice, Studies, get_leaderboards_of_studies
+from service.pages.compare_charts import MAX_STUDIES, SplitChoice, Studies, get_leaderboards_of_studies
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.security import Reader, visible_owner_or_none_for_admin
@@ -58,29 +58,31 @@ def study_comparison_page(
         empty: dict[str, Any] = {"boards": [], "rows": [], "found": 0, "verdicts": [], "differences": []}
         return render_page_response(request, "compare.html", advice=advice, point_labels={}, **empty, **shared)
     boards = get_leaderboards_of_studies(context, reader, study_ids)
-    tested, found = match_rows_between_studies([board.losses[Split(split)] for board in boards], _MAX_TESTED_ROWS)
+    tested, found = match_rows_between_studies(
+        [board.losses[Split(split)] for board in boards.values()], _MAX_TESTED_ROWS
+    )
     return render_page_response(
         request,
         "compare.html",
         charts=True,
-        boards=list(zip(study_ids, boards, strict=True)),
+        boards=list(boards.items()),
         rows=tested[:_MAX_ROWS],
         point_labels=make_label_by_distinct_point(row.key.point for row in tested[:_MAX_ROWS]),
         found=found,
-        verdicts=_list_study_verdicts(boards, study_ids, tested, found, Split(split)),
-        differences=list_key_differences([board.spec for board in boards]),
+        verdicts=_list_study_verdicts(boards, tested, found, Split(split)),
+        differences=list_key_differences([board.spec for board in boards.values()]),
         advice=None if tested else "These studies have no configuration in common that is measured in two of them.",
         **shared,
     )
 
 
 def _list_study_verdicts(
-    boards: list[CachedLeaderboard], study_ids: list[int], rows: list[SharedRow], found: int, split: Split
+    boards: dict[int, CachedLeaderboard], rows: list[SharedRow], found: int, split: Split
 ) -> list[str]:
     """Return a verdict for each study after the first one."""
     digits = find_distinct_point_digits(row.key.point for row in rows)
-    names = [f"{study_id}: {board.spec.name}" for study_id, board in zip(study_ids, boards, strict=True)]
-    losses = [board.losses[split] for board in boards]
+    names = [f"{study_id}: {board.spec.name}" for study_id, board in boards.items()]
+    losses = [board.losses[split] for board in boards.values()]
     verdicts = []
     for index in range(1, len(boards)):
         best = compare_best_rows_of_studies(losses[0], losses[index])

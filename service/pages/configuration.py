@@ -18,8 +18,8 @@ from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.exports import exports_template_variables_of_row
-from service.pages.leaderboard import decimals_by_metric, make_row_with_confidence_intervals
 from service.pages.leaderboard.query import EstimateChoice
+from service.pages.leaderboard.rows import decimals_by_metric, make_row_with_confidence_intervals
 from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.pages.uses import list_code_examples

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse
 
 from bln_search.ranking.per_layer import PerLayerResult
-from bln_search.reports.charts import Chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.per_layer_tables import (
     best_configurations_table,
@@ -19,15 +18,12 @@ from bln_search.reports.per_layer_tables import (
 from bln_search.reports.sentences.per_layer import arm_and_point_label, excluded_option_sentences, per_layer_sentences
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
-from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_or_reason_response
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
-from service.pages.study_head import study_title_variables
+from service.pages.rendering.chart_responses import DrawnChart, add_chart_routes
+from service.pages.study_head import render_study_page
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _TOP_ROWS, _MAX_ROWS = 10, 100
-_REQUIREMENT = "this needs a network whose per-layer configurations were searched"
 ResultChoice = Annotated[int, Query(ge=0, lt=1_000_000, description="index of the result: an arm at a point")]
 
 
@@ -37,12 +33,12 @@ def layers_page(request: Request, study: ReadableStudy, context: ContextDep, res
     results = _get_layer_results(study, context)
     index = result if result < len(results) else 0
     selected = results[index]
-    return render_page_response(
+    return render_study_page(
         request,
         "layers.html",
+        context,
+        study,
         charts=True,
-        viewer=make_viewer_variables(study.bearer),
-        study=study_title_variables(context, study),
         labels=[arm_and_point_label(searched) for searched in results],
         index=index,
         sentences=per_layer_sentences(selected),
@@ -55,22 +51,15 @@ def layers_page(request: Request, study: ReadableStudy, context: ContextDep, res
     )
 
 
-@router.get("/layers/switches.json")
-def layer_switches_plotly_json(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> JSONResponse:
-    """The effect of each switch in each layer, as a Plotly figure."""
-    return make_figure_or_reason_response(_draw_layer_switch_effects(study, context, result), _REQUIREMENT)
-
-
-@router.get("/layers/switches.csv")
-def download_switches_csv(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> Response:
-    """The same as CSV."""
-    chart = _draw_layer_switch_effects(study, context, result)
-    return make_chart_csv_response(chart, f"study-{study.id}-layers", _REQUIREMENT)
-
-
-def _draw_layer_switch_effects(study: StudyAccess, context: AppContext, index: int) -> Chart | None:
+def _draw_layer_switch_effects(study: ReadableStudy, context: ContextDep, result: ResultChoice = 0) -> DrawnChart:
     results = _get_layer_results(study, context)
-    return layer_switch_effects_heat_map(results[index if index < len(results) else 0])
+    chart = layer_switch_effects_heat_map(results[result if result < len(results) else 0])
+    return DrawnChart(
+        chart, f"study-{study.id}-layers", "this needs a network whose per-layer configurations were searched"
+    )
+
+
+add_chart_routes(router, "/layers/switches", _draw_layer_switch_effects)
 
 
 def _get_layer_results(study: StudyAccess, context: AppContext) -> tuple[PerLayerResult, ...]:

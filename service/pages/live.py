@@ -14,11 +14,11 @@ from bln_search.storage.events import EventRecord
 from bln_search.storage.ledger import Ledger
 from service.context import AppContext, ContextDep
 from service.event_stream import AfterEvent, LastEventId, make_event_stream_response
-from service.http.problems import ProblemException
 from service.pages.rendering.templates import render_fragment_response, render_fragment_text
-from service.pages.study_head import study_head_variables
+from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_head import get_study_item, study_head_variables
 from service.security import ReadableStudy
-from service.serializers import serialize_event
+from service.serializers import serialize_event, serialize_study
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 _CHANGED_PARTS = {"epoch": ("curves",), "trial_finished": ("cells", "leading", "answer"), "study_changed": ("details",)}
@@ -41,10 +41,15 @@ async def stream_live_events(
 @router.get("/parts/head")
 def study_head_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """The present state, progress and actions."""
-    listed = context.ledger.study_lists.find_study_item(study.id)
-    if listed is None:
-        raise ProblemException(404, "not-found", f"there is no study {study.id}")
+    listed = get_study_item(context, study.id)
     return render_fragment_response("parts/head.html", **study_head_variables(context, listed, study.bearer))
+
+
+@router.get("/parts/details")
+def study_details_fragment(study: ReadableStudy, context: ContextDep) -> HTMLResponse:
+    """The present title, tags, priority and notes, which a script saves and reads again."""
+    listed = serialize_study(get_study_item(context, study.id))
+    return render_fragment_response("parts/study_fields.html", study=listed, viewer=make_viewer_variables(study.bearer))
 
 
 def log_line_variables(ledger: Ledger, records: Sequence[EventRecord]) -> dict[str, Any]:

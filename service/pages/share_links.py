@@ -10,9 +10,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from bln_search.storage.share_links import MAX_DAYS
 from service.context import ContextDep
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
-from service.pages.study_head import study_title_variables
+from service.pages.study_head import render_study_page
 from service.security import SHARE_COOKIE, WritableStudy, authenticate_share_link, is_sent_over_tls
 
 router = APIRouter(include_in_schema=False)
@@ -24,14 +22,12 @@ _COOKIE_SECONDS = 2 * MAX_DAYS * 86_400
 def share_links_page(request: Request, study: WritableStudy, context: ContextDep) -> HTMLResponse:
     """The share links of a study, and a form for a new one."""
     now = datetime.now(UTC)
-    analysis = context.analyses.find_or_load_current_analysis(study.id)
     links = context.ledger.share_links.list_links(study.id)
-    return render_page_response(
+    return render_study_page(
         request,
         "share.html",
-        viewer=make_viewer_variables(study.bearer),
-        study=study_title_variables(context, study),
-        per_layer=analysis is not None and bool(analysis.layers),
+        context,
+        study,
         max_days=MAX_DAYS,
         links=[(link, link.revoked_at is None and link.expires_at > now) for link in links],
     )

@@ -19,13 +19,12 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.listing.trials import TrialStatus
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
-from service.http.problems import ProblemException
 from service.pages.answer import find_recommendation_summary
-from service.pages.leaderboard import decimals_by_metric, make_row_with_confidence_intervals
+from service.pages.leaderboard.rows import decimals_by_metric, make_row_with_confidence_intervals
 from service.pages.live import log_line_variables
 from service.pages.rendering.templates import render_fragment_response, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
-from service.pages.study_head import study_head_variables
+from service.pages.study_head import get_study_item, study_head_variables
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
@@ -40,9 +39,7 @@ _MAX_RESULTS_BEFORE_PAGE = 200
 @router.get("")
 def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> HTMLResponse:
     """A study at a glance; a script keeps the page up to date."""
-    listed = context.ledger.study_lists.find_study_item(study.id)
-    if listed is None:
-        raise ProblemException(404, "not-found", f"there is no study {study.id}")
+    listed = get_study_item(context, study.id)
     analysis = context.analyses.find_or_load_current_analysis(study.id)
     only_cached = listed.results > _MAX_RESULTS_BEFORE_PAGE
     board = _find_leaderboard(context, study, listed.results, only_cached=only_cached)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+
 from bln_search.core.enums import StudyKind
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
@@ -11,6 +14,8 @@ from bln_search.storage.listing.studies import StudyListItemWithSpec
 from bln_search.storage.studies.queue_order import QueuePlace
 from bln_search.storage.tokens import Bearer
 from service.context import AppContext
+from service.http.problems import ProblemException
+from service.pages.rendering.templates import render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
 from service.security import StudyAccess
 from service.serializers import serialize_study_detail
@@ -34,7 +39,40 @@ def study_head_variables(context: AppContext, listed: StudyListItemWithSpec, bea
     }
 
 
-def study_title_variables(context: AppContext, study: StudyAccess) -> dict[str, Any]:
+def get_study_item(context: AppContext, study_id: int) -> StudyListItemWithSpec:
+    """Return a study of the list. Raises ProblemException (404) if it was just deleted."""
+    listed = context.ledger.study_lists.find_study_item(study_id)
+    if listed is None:
+        raise ProblemException(404, "not-found", f"there is no study {study_id}")
+    return listed
+
+
+def render_study_page(
+    request: Request, template: str, context: AppContext, study: StudyAccess, *, charts: bool = False, **values: Any
+) -> HTMLResponse:
+    """Render a page below a study.
+
+    Args:
+        request: The request.
+        template: Name of the template.
+        context: The application's context.
+        study: The study.
+        charts: The page contains charts.
+        values: Further variables of the template.
+    """
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
+    return render_page_response(
+        request,
+        template,
+        charts=charts,
+        viewer=make_viewer_variables(study.bearer),
+        study=_study_title_variables(context, study),
+        per_layer=analysis is not None and bool(analysis.layers),
+        **values,
+    )
+
+
+def _study_title_variables(context: AppContext, study: StudyAccess) -> dict[str, Any]:
     """Return what the pages below a study show of it; its title is the edited one."""
     listed = context.ledger.study_lists.find_study_item(study.id)
     return {

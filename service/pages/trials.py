@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import HTMLResponse, JSONResponse, Response
+from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState, TrialState
-from bln_search.reports.charts import Chart
 from bln_search.reports.charts.curves import TrialLearningCurve, learning_curves_chart
 from bln_search.specs.records import encode_point_as_json
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from bln_search.storage.pagination import PageRequest
-from service.context import AppContext, ContextDep
+from service.context import ContextDep
 from service.http.pagination import Cursor
 from service.pages.live import log_line_variables
-from service.pages.rendering.chart_responses import make_chart_csv_response, make_figure_or_reason_response
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
-from service.pages.study_head import study_title_variables
+from service.pages.rendering.chart_responses import DrawnChart, add_chart_routes
+from service.pages.study_head import render_study_page
 from service.routes.result_filters import ArmFilter
 from service.routes.trials import TrialId, read_trial, read_trial_page
-from service.security import ReadableStudy, StudyAccess
+from service.security import ReadableStudy
 
 router = APIRouter(prefix="/studies/{study_id:number}/trials", include_in_schema=False)
 _PAGE_SIZE = 50
 _MAX_EVENTS = 200
-_REQUIREMENT = "no epoch of this trial has ended"
 
 
 @router.get("")
@@ -44,9 +40,11 @@ def trials_page(
     trials, next_cursor = read_trial_page(context.ledger, study.id, filters, "position", _PAGE_SIZE, cursor)
     labels = make_label_by_distinct_point(encode_point_as_json(trial.parameters) for trial in trials)
     counts = context.ledger.trial_lists.count_trials_by_arm_and_state(study.id)
-    return render_page_response(
+    return render_study_page(
         request,
         "trials.html",
+        context,
+        study,
         trials=trials,
         point_labels={trial.id: labels[encode_point_as_json(trial.parameters)] for trial in trials},
         filters={name: value for name, value in filters.items() if value},
@@ -55,7 +53,6 @@ def trials_page(
         total=sum(sum(of_arm.values()) for of_arm in counts.values()),
         is_first_page=cursor is None,
         next_cursor=next_cursor,
-        **_study_page_variables(context, study),
     )
 
 
@@ -64,47 +61,29 @@ def trial_detail_page(request: Request, study: ReadableStudy, context: ContextDe
     """One trial: why it ended as it did, its attempts, curve and events."""
     trial = read_trial(context.ledger, study.id, trial_id)
     records = context.ledger.events.list_newest_events(study.id, _MAX_EVENTS + 1, trial_id=trial.id)
-    return render_page_response(
+    return render_study_page(
         request,
         "trial.html",
+        context,
+        study,
         charts=True,
         trial=trial,
         can_retry=trial.state is TrialState.FAILED and study.state == StudyState.FAILED,
         has_earlier_events=len(records) > _MAX_EVENTS,
         **log_line_variables(context.ledger, records[-_MAX_EVENTS:]),
-        **_study_page_variables(context, study),
     )
 
 
-@router.get("/{trial_id:number}/curve.json")
-def trial_curve_plotly_json(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> JSONResponse:
-    """Losses by epoch, as a Plotly figure."""
-    return make_figure_or_reason_response(_draw_trial_learning_curve(context, study, trial_id), _REQUIREMENT)
-
-
-@router.get("/{trial_id:number}/curve.csv")
-def download_trial_curve_csv(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> Response:
-    """The same as CSV."""
-    return make_chart_csv_response(
-        _draw_trial_learning_curve(context, study, trial_id), f"study-{study.id}-trial-{trial_id}", _REQUIREMENT
-    )
-
-
-def _study_page_variables(context: AppContext, study: StudyAccess) -> dict[str, Any]:
-    """Return the template variables of the study."""
-    analysis = context.analyses.find_or_load_current_analysis(study.id)
-    return {
-        "viewer": make_viewer_variables(study.bearer),
-        "study": study_title_variables(context, study),
-        "per_layer": analysis is not None and bool(analysis.layers),
-    }
-
-
-def _draw_trial_learning_curve(context: AppContext, study: StudyAccess, trial_id: int) -> Chart | None:
+def _draw_trial_learning_curve(study: ReadableStudy, context: ContextDep, trial_id: TrialId) -> DrawnChart:
+    """Losses by epoch."""
     trial = read_trial(context.ledger, study.id, trial_id)
     (curve,) = context.ledger.trial_lists.list_learning_curve_page_plus_one(
         study.id, PageRequest(1, "position"), {"id": trial.id}
     )
     unit = context.ledger.studies.get(study.id).spec.loss_description.unit
     curves = [TrialLearningCurve(trial.arm, encode_point_as_json(trial.parameters), trial.seed, curve.epochs)]
-    return learning_curves_chart(curves, 1, unit=unit)
+    chart = learning_curves_chart(curves, 1, unit=unit)
+    return DrawnChart(chart, f"study-{study.id}-trial-{trial_id}", "no epoch of this trial has ended")
+
+
+add_chart_routes(router, "/{trial_id:number}/curve", _draw_trial_learning_curve)

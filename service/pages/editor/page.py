@@ -31,6 +31,7 @@ from service.http.problems import ProblemException
 from service.pages.editor.form import FIELDS, read_form_values_from_yaml, set_field_in_yaml
 from service.pages.rendering.templates import render_fragment_text, render_page_response
 from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.study_head import get_study_item
 from service.plan_estimate import make_plan_with_estimates
 from service.request_body import LARGE_BODY
 from service.schemas.studies import PlanOut
@@ -135,10 +136,7 @@ def download_study_file(study: ReadableStudy, context: ContextDep) -> Response:
 
 
 def _get_trained_study_spec(study: StudyAccess, context: AppContext) -> StudySpec:
-    listed = context.ledger.study_lists.find_study_item(study.id)
-    if listed is None:
-        raise ProblemException(404, "not-found", f"there is no study {study.id}")
-    spec = StudySpec.model_validate_json(listed.spec_json)
+    spec = StudySpec.model_validate_json(get_study_item(context, study.id).spec_json)
     if spec.external is not None:
         detail = f"study {study.id} has external results: its networks were not trained here, so it has no study file"
         raise ProblemException(409, "external-results", detail)

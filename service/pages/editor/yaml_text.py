@@ -161,19 +161,6 @@ def _node_end_index(node: yaml.Node) -> int:
     return int(node.end_mark.index)
 
 
-def _dump_yaml(value: Any, *, default_flow_style: bool | None, width: int) -> str:
-    return str(
-        yaml.dump(
-            value,
-            Dumper=StudyDumper,
-            default_flow_style=default_flow_style,
-            allow_unicode=True,
-            sort_keys=False,
-            width=width,
-        )
-    )
-
-
 def _to_one_line_yaml(value: Any) -> str:
     """Return a value as YAML on one line."""
     text = yaml.dump(

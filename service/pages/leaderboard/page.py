@@ -36,9 +36,8 @@ from service.pages.leaderboard.rows import (
     format_row_key,
     make_row_with_confidence_intervals,
 )
-from service.pages.rendering.templates import render_fragment_response, render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
-from service.pages.study_head import study_title_variables
+from service.pages.rendering.templates import render_fragment_response
+from service.pages.study_head import render_study_page
 from service.results.equal_rows import DistinctRows, make_distinct_rows
 from service.results.leaderboard_filters import filter_and_sort_rows
 from service.security import ReadableStudy, StudyAccess
@@ -130,7 +129,7 @@ def _join_equal_rows(board: CachedLeaderboard, rows: Sequence[LeaderboardRow], *
 @router.get("/leaderboard")
 def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep, query: PageQuery) -> HTMLResponse:
     """A page of the leaderboard. Ranks refer to the whole leaderboard, whatever the filter."""
-    board, cached, analysis = _read_leaderboard_and_analyses(context, study, query.on)
+    board, analysis = _read_leaderboard_and_analysis(context, study, query.on)
     leaderboard = board.leaderboard
     rows = filter_and_sort_rows(board, query.filters, query.sort)
     distinct = _join_equal_rows(board, rows, collapse=query.collapse)
@@ -147,12 +146,11 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         loss=board.spec.loss_description.text,
     )
     columns = choose_shown_columns(available, query.columns, query.filters["condition"])
-    return render_page_response(
+    return render_study_page(
         request,
         "leaderboard.html",
-        viewer=make_viewer_variables(study.bearer),
-        study=study_title_variables(context, study),
-        per_layer=cached is not None and bool(cached.layers),
+        context,
+        study,
         board=leaderboard,
         has_accuracy=leaderboard.has_accuracy,
         seeds=len(board.spec.all_seeds),
@@ -181,7 +179,7 @@ def difference_fragment(
     study: ReadableStudy, context: ContextDep, row: RowChoice = None, on: SplitChoice = ""
 ) -> HTMLResponse:
     """The difference of two rows, as a part of the page."""
-    board, _, analysis = _read_leaderboard_and_analyses(context, study, on)
+    board, analysis = _read_leaderboard_and_analysis(context, study, on)
     difference = find_chosen_rows_difference(board, analysis, tuple(dict.fromkeys(row or ())))
     return render_fragment_response(
         "parts/row_difference.html",
@@ -191,13 +189,12 @@ def difference_fragment(
     )
 
 
-def _read_leaderboard_and_analyses(
+def _read_leaderboard_and_analysis(
     context: AppContext, study: StudyAccess, on: str
-) -> tuple[CachedLeaderboard, Analysis | None, Analysis | None]:
-    """Return the leaderboard, the study's analysis, and the same if it is of the split that ranks."""
+) -> tuple[CachedLeaderboard, Analysis | None]:
+    """Return the leaderboard, and the analysis of the study if it is of the split that ranks."""
     board = context.leaderboards.get_or_compute(
         study.id, study.results, Split(on) if on else None, allow_stale=study.is_queued_or_running
     )
-    analysis = context.analyses.find_or_load_current_analysis(study.id)
     ranks_as_the_study = on in ("", board.spec.ranking.split.value)
-    return board, analysis, analysis if ranks_as_the_study else None
+    return board, context.analyses.find_or_load_current_analysis(study.id) if ranks_as_the_study else None
