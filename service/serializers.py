@@ -6,7 +6,7 @@ import json
 from datetime import UTC, datetime
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.method import Method, StatisticSource
+from bln_search.core.method import Method, describe_origin
 from bln_search.core.states import StudyState, TrialState
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.specs.records import TrialRecord
@@ -117,17 +117,6 @@ def serialize_event(row: EventRecord, *, with_accounts: bool) -> EventOut:
     return EventOut(number=row.number, at=row.at, kind=row.kind, trial_id=row.trial_id, data=data)
 
 
-_SOURCES = {
-    StatisticSource.POPULATION: "from the population",
-    StatisticSource.MINI_BATCH: "from the data at hand",
-    StatisticSource.MEMORY: "from the memory of recent training mini-batches",
-    StatisticSource.LAST_STEP: "from the last training step",
-    StatisticSource.WITH_MINI_BATCH: "from the memory and the data at hand together",
-    StatisticSource.ANALYTIC: "from the weights",
-    StatisticSource.BLEND: "from a blend of the population and the data at hand",
-}
-
-
 def serialize_configuration(
     configuration: InferenceConfiguration, method: Method, *, per_slot: bool = False
 ) -> ConfigurationOut:
@@ -140,9 +129,9 @@ def serialize_configuration(
     """
     sources = {statistic.value: source.value for statistic, source in configuration.source_by_statistic.items()}
     meaning = "; ".join(
-        f"{statistic.label} {_SOURCES[source]}"
+        f"{statistic.label} {describe_origin(source, 'the data at hand')}"
         for statistic, source in configuration.source_by_statistic.items()
-        if source is not StatisticSource.ABSENT
+        if not source.is_absent
     )
     return ConfigurationOut(
         code=str(configuration),

@@ -32,7 +32,8 @@ def check_example_inputs_given_if_needed(
             f'convert(network, method="{method}", example_inputs=inputs)'
         )
     if not is_analytic_method(method) and example_inputs is not None:
-        raise ModelError(f"example_inputs belongs to wn, normprop and ap2, not to {method}: remove it")
+        methods = ", ".join(known for known in Method if known.computes_statistics_from_weights)
+        raise ModelError(f"example_inputs belongs to {methods}, not to {method}: remove it")
     if is_analytic_method(method) and not any(module is not network for module in network.modules()):
         raise ModelError(f"{method} needs the weights in front of a normalization layer: give the whole network")
 

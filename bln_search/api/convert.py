@@ -88,9 +88,7 @@ def convert(
     if batch_size is not None and (not isinstance(batch_size, Integral) or batch_size < 1):
         raise ValueError(f"batch_size is a whole number of at least 1, not {batch_size!r}")
     if method != "same" and method not in list(Method):
-        raise ModelError(
-            f"there is no method {method!r}: choose bln, bn, ln, mbn, brn, wn, normprop, ap2, none or same"
-        )
+        raise ModelError(f"there is no method {method!r}: choose {', '.join(Method)} or same")
     check_example_inputs_given_if_needed(network, method, example_inputs)
     modules = list(_iter_outermost_norms(network))
     factory = NormFactory(None if method == "same" else Method(method), semantics, batch_size)

@@ -15,13 +15,13 @@ Shekhovtsov & Flach 2018, AP2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from itertools import product
 
 from bln_search.core.enums import MbnStatisticSource, PopulationEstimate
-from bln_search.core.method import BATCH_STATISTICS, MEMORY_SOURCES, Method, Statistic, StatisticSource
+from bln_search.core.method import BATCH_STATISTICS, Method, Statistic, StatisticSource, source_of_mbn
 
 _POSITIONS = {statistic: position for position, statistic in enumerate(Statistic)}
 
@@ -29,6 +29,20 @@ CODE_LETTERS = "".join(StatisticSource)
 """Every letter of a code, with `-` at the end."""
 
 _SOURCES = {str(source): source for source in StatisticSource}
+
+_BLENDS = tuple(source for source in StatisticSource if source.description.has_row_weight)
+"""The sources that every method has, in rows with a weight."""
+
+
+def _describe_other_letters() -> str:
+    """The letters that only some methods have, for an error."""
+    methods_by_source: dict[StatisticSource, list[str]] = {}
+    for method in Method:
+        for source in (*method.method_specific_sources, *method.optional_sources):
+            methods_by_source.setdefault(source, []).append(method)
+    return "; ".join(
+        f"{source} ({source.label}) for {', '.join(methods)}" for source, methods in methods_by_source.items()
+    )
 
 
 @dataclass(frozen=True, order=True)
@@ -45,8 +59,7 @@ class InferenceConfiguration:
             raise ValueError(
                 f"{self.code!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
                 "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "
-                "MBN also has M (memory), L (last training step) and C (memory and mini-batch), for example MM--; WN, "
-                "NormProp, AP2, BN and BLN also have A (from the weights), for example AA--; B is "
+                f"some methods have other letters: {_describe_other_letters()}; B is "
                 "a blend of T and F, for example BB--; a network without normalization has the one configuration ----"
             )
 
@@ -64,15 +77,10 @@ class InferenceConfiguration:
 
     def fits_method(self, method: Method) -> bool:
         """Does this configuration have exactly the statistics of `method`, with sources that the method has?"""
-        statistics = method.statistics
+        possible = {*method.possible_sources, *_BLENDS}
         return all(
-            letter
-            in (
-                method.possible_source_letters + StatisticSource.BLEND
-                if statistic in statistics
-                else StatisticSource.ABSENT
-            )
-            for statistic, letter in zip(Statistic, self.code, strict=True)
+            source in possible if statistic in method.statistics else source.is_absent
+            for statistic, source in self.source_by_statistic.items()
         )
 
     def uses_optional_source_of(self, method: Method) -> bool:
@@ -87,12 +95,12 @@ class InferenceConfiguration:
     @property
     def uses_blend(self) -> bool:
         """Is any statistic a blend of population and mini-batch?"""
-        return StatisticSource.BLEND in self.source_by_statistic.values()
+        return any(source in _BLENDS for source in self.source_by_statistic.values())
 
     @property
     def uses_mbn_memory(self) -> bool:
         """Does any statistic come from MBN's memory, in any reading?"""
-        return any(source in MEMORY_SOURCES.values() for source in self.source_by_statistic.values())
+        return any(source.description.mbn_source for source in self.source_by_statistic.values())
 
     @property
     def estimates_named_by_letters(self) -> tuple[PopulationEstimate, ...]:
@@ -162,10 +170,21 @@ def all_configurations(
             for other methods.
         from_weights: Also source A of BN and BLN: nine and 81 configurations. Without effect for other methods.
     """
-    excluded = {source for name, source in MEMORY_SOURCES.items() if name not in memory_sources}
-    own = [source for source in method.method_specific_sources if source not in excluded]
-    optional = method.optional_sources if from_weights else ()
-    letters_of_method = [*own, StatisticSource.POPULATION, *optional, StatisticSource.MINI_BATCH]
+    from_memory = [source_of_mbn(reading) for reading in memory_sources]
+    return enumerate_configurations(method, [*from_memory, *(method.optional_sources if from_weights else ())])
+
+
+def enumerate_configurations(
+    method: Method, sources: Collection[StatisticSource]
+) -> tuple[InferenceConfiguration, ...]:
+    """Every configuration of `method` with population, mini-batch, and those of `sources` that it has.
+
+    If it has sources of its own, and none of them is given, the first one is added.
+    """
+    own = method.method_specific_sources
+    added = own[:1] if not set(own) & set(sources) else ()
+    chosen = {StatisticSource.POPULATION, StatisticSource.MINI_BATCH, *added, *sources}
+    letters_of_method = [source for source in method.possible_sources if source in chosen]
     choices = [
         letters_of_method if statistic in method.statistics else [StatisticSource.ABSENT] for statistic in Statistic
     ]

@@ -12,8 +12,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from bln_search.core.configuration import InferenceConfiguration, all_configurations
-from bln_search.core.enums import MbnStatisticSource
+from bln_search.core.configuration import InferenceConfiguration, enumerate_configurations
 from bln_search.core.method import Method, Statistic, StatisticSource
 
 SEPARATOR = "."
@@ -160,7 +159,7 @@ _LETTERS = "".join((*_OWN_LETTERS, StatisticSource.POPULATION, StatisticSource.M
 _CONFIGURATIONS = {
     str(configuration): configuration
     for method in Method
-    for configuration in all_configurations(method, tuple(MbnStatisticSource))
+    for configuration in enumerate_configurations(method, method.method_specific_sources)
 }
 
 

@@ -160,7 +160,7 @@ class MBN(Normalization):
         self, source: StatisticSource, blend: PopulationWeight | None, prior: MemoryMeanAndWeight | None
     ) -> StoredAndMiniBatchMixture | None:
         """As in every layer; source `C` weights memory and mini-batch by Eq. 5-6."""
-        if source is not StatisticSource.WITH_MINI_BATCH:
+        if not source.has_stored_weight:
             return super().find_mixture(source, blend, prior)
         if prior is None:
             raise ModelError("source C needs the weight of the memory: apply a row of a ranked table, or train first")
@@ -195,14 +195,14 @@ class MBN(Normalization):
     def drop_unused_populations(self) -> None:
         """As in every layer, with the weight of the memory."""
         super().drop_unused_populations()
-        if StatisticSource.WITH_MINI_BATCH not in self.configuration.source_by_statistic.values():
+        if not any(source.has_stored_weight for source in self.configuration.source_by_statistic.values()):
             self.prior_mean, self.prior_values = None, None
 
     def resolve_stored_value(self, statistic: Statistic, source: StatisticSource, x: Tensor) -> Tensor | None:
         """As in every layer; sources of the memory without a value set by `configure` use the present memory."""
         if source.fixed_estimate is None or self.has_configured_value_from(statistic, source) or self.memory is None:
             return super().resolve_stored_value(statistic, source, x)
-        is_last_step = source is StatisticSource.LAST_STEP
+        is_last_step = source.fixed_estimate is PopulationEstimate.LAST_STEP
         mean, variance = (
             self._weighted_memory_mean_and_variance(self._last_step_weights(self.memory.dtype))
             if is_last_step

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from importlib import import_module
 from math import sqrt
 from typing import Any, Unpack
 
 from bln_search.core.configuration import mini_batch_configuration_of
 from bln_search.core.enums import Semantics
 from bln_search.core.method import Method
-from bln_search.norms.analytic.layer import AP2, WN, NormProp
-from bln_search.norms.brn import BRN
 from bln_search.norms.feature_layer import FeatureStatisticsLayer
 from bln_search.norms.formula_variant import BLN_VARIANTS, BN_VARIANTS, WEIGHT_EPSILON
-from bln_search.norms.mbn import MBN
-from bln_search.norms.no_normalization import NoNormalization
 from bln_search.norms.normalization import Normalization, NormalizationOptions
 from bln_search.norms.running_statistics import TorchRunningStatisticsLayer
 
@@ -88,9 +86,12 @@ class LN(FeatureStatisticsLayer):
         return 0.0, 1.0
 
 
-_LAYERS: dict[Method, type[Normalization]] = {
-    layer.method: layer for layer in (BN, LN, BLN, MBN, BRN, WN, NormProp, AP2, NoNormalization)
-}
+@cache
+def import_layer_class(method: Method) -> type[Normalization]:
+    """Return the layer of a method."""
+    module, _, name = method.description.layer.partition(":")
+    layer: type[Normalization] = getattr(import_module(module), name)
+    return layer
 
 
 def make_norm(
@@ -106,15 +107,14 @@ def make_norm(
     """Make a normalization layer by the name of its method.
 
     Args:
-        method: `bn`, `ln`, `bln`, `mbn`, `brn`, `wn`, `normprop` or `ap2`; `none` for the layer of a network
-            without normalization.
+        method: `none` for the layer of a network without normalization.
         num_features: d, the length of the feature axis.
         semantics: variant of the formulas, `paper` or `reference`.
         epsilon: ε under the root of the deviations; None for the default of the variant.
         feature_axis: axis of the features; None for axis 1, the last one of a three-dimensional input.
         batch_size: m, the training mini-batch size in the weights of BLN; None for the size of each mini-batch.
-        options: further arguments of BN, LN, BLN, MBN and BRN.
+        options: further arguments of the layer of this method.
     """
-    return _LAYERS[Method(method)](
+    return import_layer_class(Method(method))(
         num_features, semantics=semantics, epsilon=epsilon, feature_axis=feature_axis, batch_size=batch_size, **options
     )

@@ -203,7 +203,8 @@ class NormalizationBase(LayerStateBase):
             blend: weight of the population, for source B.
             prior: weight of the stored value, for a source with a weight of its own.
         """
-        return StoredAndMiniBatchMixture(blend) if source is StatisticSource.BLEND and blend is not None else None
+        has_blend = source.description.has_row_weight and blend is not None
+        return StoredAndMiniBatchMixture(blend) if has_blend else None
 
     @property
     def stored_memory_mean_and_weight(self) -> MemoryMeanAndWeight | None:
@@ -270,10 +271,9 @@ class NormalizationBase(LayerStateBase):
         Raises:
             ModelError: the configuration is of another method or has no value under this population.
         """
-        possible = self.method.possible_source_letters + StatisticSource.BLEND
-        if any(configuration.source_of(statistic) not in possible for statistic in self.method.statistics):
-            raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
         restricted = configuration.restricted_to_statistics_of(self.method)
+        if not restricted.fits_method(self.method):
+            raise ModelError(f"configuration {configuration} does not name the statistics of a {self.method} layer")
         blend = blend or self.blend
         if restricted.uses_blend and blend is None:
             raise ModelError(

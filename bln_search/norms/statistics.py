@@ -11,7 +11,7 @@ from torch import Tensor
 from bln_search.core.blend import parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction
-from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
+from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.core.undefined_reasons import BESSEL_UNDEFINED
 from bln_search.norms.formula_variant import FormulaVariant
 from bln_search.norms.mixture import MemoryMeanAndWeight
@@ -151,13 +151,10 @@ def select_layer_population(
     selected = {
         statistic: populations[source.fixed_estimate or fallback]
         for statistic, source in configuration.source_by_statistic.items()
-        if source is not StatisticSource.ABSENT
+        if not source.is_absent
     }
-    mixed = next(
-        (source for source in configuration.source_by_statistic.values() if source is StatisticSource.WITH_MINI_BATCH),
-        None,
-    )
-    prior = None if mixed is None or mixed.fixed_estimate is None else populations[mixed.fixed_estimate].prior
+    weighted = [source for source in configuration.source_by_statistic.values() if source.has_stored_weight]
+    prior = populations[str(weighted[0].fixed_estimate)].prior if weighted else None
     return LayerPopulation(
         _select_pair([selected[name].batch for name in BATCH_STATISTICS if name in selected]),
         _select_pair([selected[name].feature for name in FEATURE_STATISTICS if name in selected]),

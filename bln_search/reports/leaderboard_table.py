@@ -34,27 +34,6 @@ from bln_search.reports.leaderboard_columns import (
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 
-_STYLES = {
-    StatisticSource.POPULATION: "bold green",
-    StatisticSource.MEMORY: "bold cyan",
-    StatisticSource.LAST_STEP: "bold blue",
-    StatisticSource.WITH_MINI_BATCH: "cyan",
-    StatisticSource.ANALYTIC: "bold blue",
-    StatisticSource.MINI_BATCH: "yellow",
-    StatisticSource.BLEND: "magenta",
-    StatisticSource.ABSENT: "dim",
-}
-_MEANINGS = {
-    StatisticSource.POPULATION: "T population",
-    StatisticSource.MINI_BATCH: "F mini-batch",
-    StatisticSource.MEMORY: "M memory",
-    StatisticSource.LAST_STEP: "L last training step",
-    StatisticSource.WITH_MINI_BATCH: "C memory and mini-batch",
-    StatisticSource.ANALYTIC: "A weights",
-    StatisticSource.BLEND: "B blend",
-    StatisticSource.ABSENT: "- absent",
-}
-
 
 def build_table_columns(
     rows: Sequence[ViewedRow], form: Form, metrics: Sequence[Column] = (), *, capitalized: bool = False
@@ -105,9 +84,11 @@ def verdict_legend(of: str) -> str:
 def _colour_configurations(column: Column, configurations: Sequence[InferenceConfiguration]) -> Column:
     """The four letters of each row in colours; the legend explains those that occur."""
     sources = {source for configuration in configurations for source in configuration.source_by_statistic.values()}
-    meanings = ", ".join(meaning for source, meaning in _MEANINGS.items() if source in sources)
+    meanings = ", ".join(f"{source} {source.label}" for source in StatisticSource if source in sources)
     cells = [
-        Text.assemble(*((source.value, _STYLES[source]) for source in configuration.source_by_statistic.values()))
+        Text.assemble(
+            *((source.value, source.description.colour) for source in configuration.source_by_statistic.values())
+        )
         for configuration in configurations
     ]
     return replace(column, cells=cells, legend=f"configuration: sources of E_B, Std_B, E_F, Std_F ({meanings})")

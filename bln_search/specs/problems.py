@@ -162,24 +162,25 @@ def _find_weight_statistics_problem(method: Method, model: ModelSpec) -> str | N
     """A method whose statistics come from weights, in a built-in model without the weights that it needs."""
     if not method.computes_statistics_from_weights:
         return None
-    if model.info.is_recurrent and method is Method.WN:
-        advice = "set model.normalize to cells, or choose bn, ln, bln, mbn, brn or none"
+    others = " or ".join(other for other in Method if not other.computes_statistics_from_weights)
+    if model.info.is_recurrent and method.description.needs_weights_in_front:
+        advice = f"set model.normalize to cells, or choose {others}"
         return (
             None
             if model.normalizes_products_in_cells
-            else f"wn needs weights in front of each normalization layer: {advice}"
+            else f"{method} needs weights in front of each normalization layer: {advice}"
         )
     if model.info.is_recurrent:
         return (
-            f"{method} cannot be propagated through a recurrent network: choose wn with normalize: cells, or bn, ln, "
-            "bln, mbn, brn or none"
+            f"{method} cannot be propagated through a recurrent network: choose wn with normalize: cells, or {others}"
         )
     has_placement = "placement" in model.info.options
     is_behind_weights = has_placement and model.placement == "before"
-    if method is Method.WN and model.info.norms_follow_nonlinearity and not is_behind_weights:
+    if method.description.needs_weights_in_front and model.info.norms_follow_nonlinearity and not is_behind_weights:
         advice = "set model.placement to before" if has_placement else "choose another model, or ap2"
         return (
-            f"wn needs the weights directly in front of a normalization layer, {model.name} has it elsewhere: {advice}"
+            f"{method} needs the weights directly in front of a normalization layer, {model.name} has it elsewhere: "
+            f"{advice}"
         )
     return None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction
-from bln_search.core.method import FEATURE_STATISTICS, Method, Statistic
+from bln_search.core.method import FEATURE_STATISTICS, Statistic
 from bln_search.core.undefined_reasons import BESSEL_UNDEFINED, mini_batch_exceeds_slots_reason
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import (
@@ -120,7 +120,7 @@ def list_undefined_evaluations(trial: TrialSpec) -> list[UndefinedEvaluation]:
 def _find_undefined_reason(
     trial: TrialSpec, configuration: InferenceConfiguration, estimate: str | None, batch_size: int
 ) -> str | None:
-    if estimate is None or trial.arm.method not in (Method.BLN, Method.LN):
+    if estimate is None or not trial.arm.method.has_feature_statistics:
         return None
     m = trial.training.batch_size
     if m == 1 and trial.evaluation.correction is Correction.BESSEL:

@@ -6,12 +6,11 @@ import torch
 from torch import nn
 
 from bln_search.core.enums import Split
-from bln_search.core.method import Method
 from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.lazy_images import LazyImages
 from bln_search.data.prepared import PreparedData
 from bln_search.models.analytic import set_ap2_input_moments
-from bln_search.norms import Normalization
+from bln_search.norms.analytic.layer import NormalizationFromWeights
 from bln_search.norms.analytic.moments import MeanVariance
 from bln_search.specs.sections.training import AugmentationSpec, TrainingSpec
 from bln_search.training.augmentation import Augmentation
@@ -51,7 +50,7 @@ def set_measured_input_moments(network: nn.Module, data: PreparedData, spec: Tra
         data: prepared data set.
         spec: with the augmentation.
     """
-    if any(isinstance(module, Normalization) and module.method is Method.AP2 for module in network.modules()):
+    if any(isinstance(module, NormalizationFromWeights) and module.reads_input_moments for module in network.modules()):
         moments = measure_training_input_moments(data, spec.augmentation)
         if moments is not None:
             set_ap2_input_moments(network, *moments)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,17 +28,10 @@ def test_layer_normalization_and_no_normalization_have_no_batch_statistics():
     assert [method for method in Method if not method.has_batch_statistics] == [Method.LN, Method.NONE]
 
 
-def test_style_of_a_source_is_one_word():
-    assert [source.css_name for source in StatisticSource] == [
-        "population",
-        "mini-batch",
-        "memory",
-        "last-step",
-        "with-mini-batch",
-        "weights",
-        "blend",
-        "none",
-    ]
+def test_every_source_says_how_it_is_shown():
+    shown = [source.description for source in StatisticSource]
+    assert all(source.label and source.origin and source.colour for source in shown)
+    assert all(re.fullmatch("[a-z-]+", source.css_class) for source in shown)
 
 
 def test_letters_have_the_order_of_the_paper():
@@ -84,7 +79,7 @@ def test_memory_comes_first_for_mbn_and_is_no_population():
 
 @pytest.mark.parametrize("code", ["MMFF", "--MM", "MMMM", "MFTT"])
 def test_only_mbn_has_a_memory(code):
-    with pytest.raises(ValueError, match="MBN also has M"):
+    with pytest.raises(ValueError, match=r"M \(memory\) for mbn"):
         InferenceConfiguration(code)
 
 

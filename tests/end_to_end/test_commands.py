@@ -166,7 +166,7 @@ BAD = {
     "point that no arm can take": (
         SMALL + "space: {arm.lambda: {kind: schedule, values: [0.1]}}\n",
         3,
-        "lambda belongs to the method mbn",
+        "lambda belongs to mbn",
     ),
     "network too small for a point": (
         SMALL + "space: {training.batch_size: {kind: choice, values: [25, 3000]}}\n",

@@ -262,7 +262,7 @@ def test_ranks_compare_blends_only_without_other_pairs():
 
 def test_heat_map_of_blends_names_their_letter():
     chart = configuration_losses_heat_map(losses(codes=[code.with_blend_for_population for code in WORDS]))
-    assert "B: a blend of population and mini-batch" in chart.caption
+    assert "B: from a blend of the population and the mini-batch" in chart.caption
     assert "T:" not in chart.caption
     assert chart.figure["data"][0]["y"] == ["BB", "BF", "FB", "FF"]
 

@@ -19,19 +19,9 @@ from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.code_identity import CODE_CHANGES
 from bln_search.core.enums import NormalizedAxes
-from bln_search.core.method import BATCH_STATISTICS, Statistic, StatisticSource
+from bln_search.core.method import BATCH_STATISTICS, Statistic, StatisticSource, describe_origin
 from bln_search.core.tasks import TaskName, describe_task
 from bln_search.specs.sections.space import format_point
-
-_SOURCE_TEXTS = {
-    StatisticSource.POPULATION: "population value, fixed",
-    StatisticSource.MEMORY: "the memory's value at the end of training, fixed",
-    StatisticSource.LAST_STEP: "the value of the last training step, fixed",
-    StatisticSource.WITH_MINI_BATCH: "of the memory and the mini-batch together, weighted as in training",
-    StatisticSource.ANALYTIC: "computed from the weights, fixed",
-    StatisticSource.ABSENT: "this method does not have it",
-    StatisticSource.BLEND: "α · population value + (1 − α) · value",  # its origin follows
-}
 
 
 def render_study_model_card(export: StudyNetworkDescription, parity: OutputParity) -> str:
@@ -108,10 +98,10 @@ def _statistic_source_lines(export: StudyNetworkDescription) -> list[str]:
     lines = []
     for statistic in Statistic:
         source = configuration.source_of(statistic)
-        present = "of the mini-batch at hand" if statistic in BATCH_STATISTICS else "of the example at hand"
-        text = _SOURCE_TEXTS.get(source, present)
-        origin = f"{text} {present}" if source is StatisticSource.BLEND else text
-        lines.append(f"- {statistic} ({statistic.description}): {origin}")
+        data = "the mini-batch at hand" if statistic in BATCH_STATISTICS else "the example at hand"
+        is_fixed = source.reads_stored_value and not source.reads_mini_batch
+        origin = describe_origin(source, data)
+        lines.append(f"- {statistic} ({statistic.description}): {origin}{', fixed' if is_fixed else ''}")
     if export.row.estimate is not None:
         lines.append(f"\nPopulation estimate: `{export.row.estimate}`, correction `{export.normalization.correction}`.")
         lines += _blend_weight_lines(parse_estimate_label(export.row.estimate)[1])
@@ -124,7 +114,10 @@ def _blend_weight_lines(blend: PopulationWeight | None) -> list[str]:
         return []
     number = str(blend).removeprefix("N")
     weight = f"{number}/({number} + m) with mini-batches of m examples" if blend.is_prior else number
-    return [f"α = {weight}. Of deviations the squares are blended."]
+    return [
+        f"A blend is α · population value + (1 − α) · value at hand, α = {weight}. "
+        "Of deviations the squares are blended."
+    ]
 
 
 def _batch_dependence_lines(export: StudyNetworkDescription) -> list[str]:

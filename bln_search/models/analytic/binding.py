@@ -5,7 +5,6 @@ from __future__ import annotations
 from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.method import Method
 from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.inputs import Inputs
 from bln_search.models.analytic.graph import (
@@ -74,7 +73,7 @@ def set_ap2_input_moments(network: nn.Module, mean: Tensor, variance: Tensor) ->
         variance: likewise.
     """
     for layer in network.modules():
-        if isinstance(layer, NormalizationFromWeights) and layer.method is Method.AP2 and layer.input_mean is not None:
+        if isinstance(layer, NormalizationFromWeights) and layer.reads_input_moments and layer.input_mean is not None:
             layer.input_mean, layer.input_variance = (
                 value.detach().to(layer.weight.device, layer.weight.dtype).clone() for value in (mean, variance)
             )
@@ -92,7 +91,7 @@ class _NormProgramBuilder(PropagationProgramBuilder):
         source = call.all_input_nodes[0]
         return (
             self._build_program_from_weights(source)
-            if self.layer.method is Method.WN
+            if self.layer.method.description.needs_weights_in_front
             else self.build_program_to(source)
         )
 
@@ -117,7 +116,7 @@ class _NormProgramBuilder(PropagationProgramBuilder):
         norm = find_called_module(node, self.network)
         if isinstance(norm, Normalization):
             shape = norm.input_axes(len(node.meta["shape"]) + 1).broadcast_shape(norm.num_features)[1:]
-            is_assumed = self.layer.method is Method.NORMPROP
+            is_assumed = self.layer.assumes_standard_inputs
             return StandardMomentsRule(norm, shape) if is_assumed else NormOutputRule(norm, shape)
         if node.op == "placeholder":
             self._set_default_input_moments(shape_with_one_value_per_channel(node.meta["shape"]))

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.method import Method, StatisticSource
+from bln_search.core.method import StatisticSource
 from bln_search.models.analytic.graph import (
     collect_needed_nodes,
     find_called_module,
@@ -81,7 +81,7 @@ def _norms_by_calling_node(graph: fx.Graph, network: nn.Module) -> dict[fx.Node,
         layer = find_called_module(node, network)
         if not isinstance(layer, Normalization):
             continue
-        if layer.method is not Method.NONE and StatisticSource.ANALYTIC not in layer.method.optional_sources:
+        if layer.method.statistics and StatisticSource.ANALYTIC not in layer.method.optional_sources:
             raise ModelError(
                 f"{node.target} is a {layer.method} layer: values from the weights are for bn and bln layers"
             )

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.method import Method
 from bln_search.models.recurrent.time_step_norms import Norm, TimeStepNorms
 from bln_search.norms.analytic.layer import NormalizationFromWeights
 from bln_search.norms.analytic.moments import MeanVariance
@@ -59,7 +58,7 @@ def bind_norms_to_weights(
     """
     for norm in norms.of_step:
         if isinstance(norm, NormalizationFromWeights):
-            if norm.method is not Method.WN:
+            if not norm.method.description.needs_weights_in_front:
                 raise ModelError(
                     f"{norm.method} cannot be propagated through a recurrent layer, whose state is no output of a "
                     "normalization layer: use wn inside cells, or a method whose statistics come from the mini-batch"

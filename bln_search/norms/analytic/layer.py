@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Unpack
+from typing import ClassVar, Unpack
 
 import torch
 from torch import Tensor
@@ -38,6 +38,10 @@ class NormalizationFromWeights(Normalization):
     """
 
     formula_variants = ANALYTIC_VARIANTS
+    assumes_standard_inputs: ClassVar[bool] = False
+    """Whether the outputs of the normalization layers in front are taken as N(0, 1)."""
+    reads_input_moments: ClassVar[bool] = False
+    """Whether measured moments of the inputs of the network are of use."""
     weight_buffers = ("input_mean", "input_variance")
     dynamic_buffers = (*Normalization.dynamic_buffers, *weight_buffers)
     input_mean: Tensor | None
@@ -83,7 +87,7 @@ class NormalizationFromWeights(Normalization):
 
     def resolve_stored_value(self, statistic: Statistic, source: StatisticSource, x: Tensor) -> Tensor | None:
         """As in every layer; source A is computed from the present weights in training, or where none is stored."""
-        if source is not StatisticSource.ANALYTIC or (
+        if source.fixed_estimate is not PopulationEstimate.ANALYTIC or (
             not self.training and self.has_configured_value_from(statistic, source)
         ):
             return super().resolve_stored_value(statistic, source, x)
@@ -136,6 +140,7 @@ class NormProp(NormalizationFromWeights):
     """
 
     method = Method.NORMPROP
+    assumes_standard_inputs = True
 
 
 class AP2(NormalizationFromWeights):
@@ -148,3 +153,4 @@ class AP2(NormalizationFromWeights):
     """
 
     method = Method.AP2
+    reads_input_moments = True

@@ -11,13 +11,13 @@ from torch.nn.parameter import is_lazy
 
 from bln_search.core.configuration import (
     InferenceConfiguration,
-    all_configurations,
+    enumerate_configurations,
     mini_batch_configuration_of,
     training_configuration_of,
 )
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import ModelError
-from bln_search.core.method import Method, Statistic, StatisticSource
+from bln_search.core.method import Method, Statistic, StatisticSource, source_of_mbn
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.normalization import Normalization
 from bln_search.norms.normalization_base import NormalizationBase
@@ -40,7 +40,7 @@ def get_norms_by_name(network: nn.Module) -> dict[str, Normalization]:
 
 
 def method_covering_all_layers(layers: Mapping[str, Normalization]) -> Method:
-    """Return the method whose configurations cover all layers: their common one, else BN (BN and BRN) or BLN.
+    """Return the method whose configurations cover all layers: their common one, else BN for batch statistics, or BLN.
 
     Layers without normalization (`none`) have no choice and do not count beside others.
 
@@ -56,7 +56,7 @@ def method_covering_all_layers(layers: Mapping[str, Normalization]) -> Method:
         raise ModelError(
             f"this network mixes {own} with other normalization layers: use {own} for all of them or for none"
         )
-    return Method.BN if methods == {Method.BN, Method.BRN} else Method.BLN
+    return Method.BLN if any(method.has_feature_statistics for method in methods) else Method.BN
 
 
 def list_possible_configurations(
@@ -68,8 +68,9 @@ def list_possible_configurations(
         layers: of the network, by name.
         from_weights: also source A of BN and BLN.
     """
-    sources = {source: None for layer in layers.values() for source in layer.memory_sources}
-    return all_configurations(method_covering_all_layers(layers), tuple(sources), from_weights=from_weights)
+    method = method_covering_all_layers(layers)
+    own = {source_of_mbn(reading) for layer in layers.values() for reading in layer.memory_sources}
+    return enumerate_configurations(method, {*own, *(method.optional_sources if from_weights else ())})
 
 
 def compute_populations_of_layers(

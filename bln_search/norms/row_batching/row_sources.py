@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from bln_search.core.errors import ModelError
-from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
+from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.norms.mixture import MemoryMeanAndWeight, StoredAndMiniBatchMixture
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import RowBatchingPlan
@@ -134,7 +134,7 @@ def _resolve_pair_sources(
     def resolve_row_source(row_index: int, statistic: Statistic) -> EstimateOrBatch:
         row = plan.rows[row_index]
         source = row.configuration.source_of(statistic)
-        if source is StatisticSource.ABSENT:
+        if source.is_absent:
             raise ModelError(
                 f"configuration {row.configuration} names no source of {statistic}, which a layer of this network needs"
             )
@@ -145,7 +145,7 @@ def _resolve_pair_sources(
             return None
         if row.population_name is None:
             raise ModelError(f"configuration {row.configuration} uses population values, but the row names no estimate")
-        if source is StatisticSource.BLEND and row.blend is None:
+        if source.description.has_row_weight and row.blend is None:
             raise ModelError(f"configuration {row.configuration} blends values, but {row.estimate} names no weight")
         if row.population_name not in pairs:
             return None

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.method import StatisticSource
+from bln_search.core.method import StatisticSource, describe_origin
 from bln_search.ranking.grouping import LossBySeed, RowKeyWithoutConfiguration
 from bln_search.ranking.statistics.factorial_effects import compute_factorial_effects
 from bln_search.reports.charts.chart import (
@@ -31,16 +31,6 @@ _BRIGHT = 0.43
 NOT_EVALUATED = "not evaluated"
 NO_VALUE_COLOUR = "rgba(128,128,128,0.3)"
 """Neutral on light and dark pages, and not a color of the scale."""
-
-_LEGEND = {
-    StatisticSource.POPULATION: "from the population",
-    StatisticSource.BLEND: "a blend of population and mini-batch",
-    StatisticSource.MEMORY: "from the memory",
-    StatisticSource.LAST_STEP: "from the last training step",
-    StatisticSource.WITH_MINI_BATCH: "from memory and mini-batch",
-    StatisticSource.ANALYTIC: "from the weights",
-    StatisticSource.MINI_BATCH: "from the mini-batch",
-}
 
 
 def configuration_losses_heat_map(
@@ -92,10 +82,12 @@ def configuration_losses_heat_map(
         {"configuration": str(configuration), "loss": means[configuration], "seeds": len(losses[configuration])}
         for configuration in sorted(means, key=configuration_sort_key)
     ]
-    sources = {
-        source for configuration in means for source in configuration.source_by_statistic.values()
-    } & _LEGEND.keys()
-    legend = ", ".join(f"{source.value}: {_LEGEND[source]}" for source in sorted(sources, key=list(_LEGEND).index))
+    sources = {source for configuration in means for source in configuration.source_by_statistic.values()}
+    legend = ", ".join(
+        f"{source.value}: {describe_origin(source, 'the mini-batch')}"
+        for source in StatisticSource
+        if source in sources and not source.is_absent
+    )
     caption = f"Mean loss over seeds; darker is lower. {legend}.{_missing_cells_note(missing)}"
     return Chart("Loss of every configuration", caption, figure, rows)
 

@@ -22,9 +22,7 @@ from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.page.sections import SECTIONS
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
-_SOURCE_STYLES = {
-    source.value: "" if source is StatisticSource.ABSENT else source.css_name for source in StatisticSource
-}
+_SOURCE_STYLES = {source.value: source.description.css_class for source in StatisticSource}
 """Class of the style sheet by letter."""
 
 _ROW_CLASSES = {"bold": "first", "dim": "unranked"}

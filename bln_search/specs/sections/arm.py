@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import dataclass
 from math import inf
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import Field, field_validator, model_validator
 
-from bln_search.core.configuration import InferenceConfiguration, all_configurations, epoch_selection_configuration_of
+from bln_search.core.configuration import (
+    InferenceConfiguration,
+    enumerate_configurations,
+    epoch_selection_configuration_of,
+)
 from bln_search.core.enums import AffineSharing, MbnStatisticSource, NormalizedAxes, PopulationEstimate, Semantics
-from bln_search.core.method import MEMORY_SOURCES, Method
+from bln_search.core.method import Method, StatisticSource, source_of_mbn
 from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.fine_tune import FineTuneSpec
 from bln_search.specs.sections.schedule import Constant, Ramp, Schedule, Steps
@@ -24,19 +30,53 @@ PAPER_R_MAX = Ramp(kind="linear", initial=1, final=3, begin=0.05, end=0.4)
 PAPER_D_MAX = Ramp(kind="linear", initial=0, final=5, begin=0.05, end=0.25)
 """d_max of the BRN paper: from 0 (BN) to 5, with fractions of training instead of steps."""
 
-_OPTIONS = {
-    Method.MBN: ("memory", "memory_decay", "lambda_", "memory_sources", "between_variance"),
-    Method.BRN: ("r_max", "d_max"),
-}
-_LAYER_OPTIONS = {("axes", "affine"): (Method.LN, Method.BLN), ("unbiased",): (Method.BN,)}
-"""The methods that have options of a layer."""
 
-_WITH_OPTIONAL_SOURCES = tuple(method for method in Method if method.optional_sources)
-"""The methods that have statistics from the weights after training."""
+@dataclass(frozen=True)
+class LayerOption:
+    """A key of an arm that is an argument of the layer, for the methods whose description names it.
+
+    Attributes:
+        argument: Name of the argument.
+        default: Its value in a study that leaves it out; None for that of the layer.
+        is_shared: May arms of other methods have the key too, with another meaning?
+    """
+
+    argument: str
+    default: float | None = None
+    is_shared: bool = False
+
+
+@dataclass(frozen=True)
+class ScheduleOption:
+    """A key of an arm that changes an attribute of the layer during training.
+
+    Attributes:
+        default: The schedule of a study that leaves it out.
+        lowest: Bound of its values.
+        highest: Bound of its values.
+    """
+
+    default: Constant | Steps | Ramp
+    lowest: float
+    highest: float = inf
+
+
+@dataclass(frozen=True)
+class SourceOption:
+    """A key of an arm that asks for configurations with one more source.
+
+    Attributes:
+        source: The source.
+    """
+
+    source: StatisticSource
+
+
+_METHOD_KEYS = tuple(dict.fromkeys(key for method in Method for key in method.description.arm_keys))
+"""The keys that only some methods have."""
 
 _NOT_WITHOUT_NORMALIZATION = ("semantics", "epsilon", "momentum", "population", "double_forward")
 """Options that have no effect in a network without normalization."""
-_SCHEDULE_BOUNDS = (("lambda_", 0.0, 1.0), ("r_max", 1.0, inf), ("d_max", 0.0, inf))
 
 
 def require_nameable_estimates(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
@@ -96,21 +136,23 @@ class ArmSpec(SpecSection):
     method: Method
     name: str | None = Field(default=None, pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")
     semantics: Semantics = Semantics.PAPER
-    axes: NormalizedAxes = NormalizedAxes.POSITION
-    affine: AffineSharing = AffineSharing.CHANNEL
-    unbiased: bool = False
+    axes: Annotated[NormalizedAxes, LayerOption("axes")] = NormalizedAxes.POSITION
+    affine: Annotated[AffineSharing, LayerOption("affine")] = AffineSharing.CHANNEL
+    unbiased: Annotated[bool, LayerOption("unbiased")] = False
     epsilon: Annotated[float, Field(gt=0, le=1)] | None = None
-    momentum: Annotated[float, Field(gt=0, lt=1)] = 0.99
+    momentum: Annotated[float, Field(gt=0, lt=1), LayerOption("momentum", 0.99, is_shared=True)] = 0.99
     judged_under: ConfigurationCode | None = None
     population: tuple[PopulationEstimate, ...] | None = Field(default=None, min_length=1)
-    memory: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    memory_decay: Annotated[float, Field(gt=0, le=1)] | None = None
-    memory_sources: tuple[MbnStatisticSource, ...] | None = Field(default=None, min_length=1)
-    between_variance: bool | None = None
-    from_weights: bool = False
-    lambda_: Schedule | None = Field(default=None, alias="lambda")
-    r_max: Schedule | None = None
-    d_max: Schedule | None = None
+    memory: Annotated[Annotated[int, Field(ge=1, le=100_000)] | None, LayerOption("memory_size", 20)] = None
+    memory_decay: Annotated[Annotated[float, Field(gt=0, le=1)] | None, LayerOption("memory_decay", 0.9)] = None
+    memory_sources: Annotated[tuple[MbnStatisticSource, ...] | None, LayerOption("memory_sources")] = Field(
+        default=None, min_length=1
+    )
+    between_variance: Annotated[bool | None, LayerOption("between_variance")] = None
+    from_weights: Annotated[bool, SourceOption(StatisticSource.ANALYTIC)] = False
+    lambda_: Annotated[Schedule | None, ScheduleOption(PAPER_LAMBDA, 0, 1)] = Field(default=None, alias="lambda")
+    r_max: Annotated[Schedule | None, ScheduleOption(PAPER_R_MAX, 1)] = None
+    d_max: Annotated[Schedule | None, ScheduleOption(PAPER_D_MAX, 0)] = None
     double_forward: bool = False
     fine_tune: FineTuneSpec | None = None
 
@@ -127,35 +169,38 @@ class ArmSpec(SpecSection):
     @property
     def evaluated_configurations_without_blends(self) -> tuple[InferenceConfiguration, ...]:
         """Every configuration that is evaluated, without blends."""
-        sources = self.memory_sources or (MbnStatisticSource.MEMORY,)
-        return all_configurations(self.method, sources, from_weights=self.from_weights)
+        asked_for = [source_of_mbn(reading) for reading in self.memory_sources or ()]
+        asked_for += [
+            option.source for key, option in _options_of_keys(_METHOD_KEYS, SourceOption).items() if getattr(self, key)
+        ]
+        return enumerate_configurations(self.method, asked_for)
 
     @property
     def norm_layer_options(self) -> dict[str, Any]:
-        """Options of a layer that only this method has."""
-        if self.method is Method.MBN:
-            options: dict[str, Any] = {"memory_size": self.memory or 20, "memory_decay": self.memory_decay or 0.9}
-            if self.memory_sources is not None:
-                options["memory_sources"] = list(self.memory_sources)
-            if self.between_variance is not None:
-                options["between_variance"] = self.between_variance
-            return options
-        return {"momentum": self.momentum} if self.method is Method.BRN else self.changed_layer_options
+        """Options of a layer that this method has: those that are set, and those with a default of their own."""
+        values = self.model_dump(mode="json", by_alias=False)
+        options = _options_of_keys(self.method.description.arm_keys, LayerOption)
+        return {
+            option.argument: values[key] if self._is_set(key) else option.default
+            for key, option in options.items()
+            if self._is_set(key) or option.default is not None
+        }
 
     @property
     def changed_layer_options(self) -> dict[str, str | bool]:
         """The options `axes`, `affine` and `unbiased` that differ from their default."""
         options = {"axes": self.axes.value, "affine": self.affine.value, "unbiased": self.unbiased}
-        return {name: value for name, value in options.items() if value != type(self).model_fields[name].default}
+        return {name: value for name, value in options.items() if self._is_set(name)}
 
     @property
     def layer_attribute_schedules(self) -> dict[str, Constant | Steps | Ramp]:
         """Schedules of the layer attributes that change during training."""
-        if self.method is Method.MBN:
-            return {"lambda_": self.lambda_ or PAPER_LAMBDA}
-        if self.method is Method.BRN:
-            return {"r_max": self.r_max or PAPER_R_MAX, "d_max": self.d_max or PAPER_D_MAX}
-        return {}
+        options = _options_of_keys(self.method.description.arm_keys, ScheduleOption)
+        return {key: getattr(self, key) or option.default for key, option in options.items()}
+
+    def _is_set(self, key: str) -> bool:
+        """Does the value of a key differ from its default?"""
+        return bool(getattr(self, key) != type(self).model_fields[key].default)
 
     @field_validator("memory_sources")
     @classmethod
@@ -191,10 +236,11 @@ class ArmSpec(SpecSection):
 
     def _check_memory_sources_of_configuration(self, key: str, configuration: InferenceConfiguration | None) -> None:
         """Raise ValueError where a configuration reads the memory by a source that the arm does not evaluate."""
-        possible = self.memory_sources or (MbnStatisticSource.MEMORY,)
-        for name, source in MEMORY_SOURCES.items():
-            if configuration is not None and source in configuration.code and name not in (*possible, "memory"):
-                raise ValueError(f"{key} {configuration} needs {name}: add it to memory_sources of the arm")
+        possible = (MbnStatisticSource.MEMORY, *(self.memory_sources or ()))
+        for source in () if configuration is None else configuration.source_by_statistic.values():
+            reading = source.description.mbn_source
+            if reading is not None and reading not in possible:
+                raise ValueError(f"{key} {configuration} needs {reading}: add it to memory_sources of the arm")
 
     @model_validator(mode="after")
     def _check_fine_tuning(self) -> ArmSpec:
@@ -217,49 +263,48 @@ class ArmSpec(SpecSection):
             )
 
     @model_validator(mode="after")
-    def _check_from_weights(self) -> ArmSpec:
-        if self.from_weights and self.method not in _WITH_OPTIONAL_SOURCES:
-            names = " and ".join(_WITH_OPTIONAL_SOURCES)
-            raise ValueError(f"from_weights belongs to {names}, the arm is {self.method}: remove it")
-        return self
-
-    @model_validator(mode="after")
-    def _check_layer_options(self) -> ArmSpec:
-        for names, methods in _LAYER_OPTIONS.items():
-            present_keys = ", ".join(name for name in names if name in self.changed_layer_options)
-            if present_keys and self.method not in methods:
-                raise ValueError(
-                    f"{present_keys} belongs to {' and '.join(methods)}, the arm is {self.method}: remove it"
-                )
-            if present_keys and Method.LN in methods and self.semantics is Semantics.REFERENCE:
-                raise ValueError(
-                    f"{present_keys} belongs to the semantics paper: remove it, or the semantics reference"
-                )
-        return self
-
-    @model_validator(mode="after")
     def _check_method_options(self) -> ArmSpec:
-        for method, names in _OPTIONS.items():
-            present_keys = [self.study_file_key_of_field(name) for name in names if getattr(self, name) is not None]
-            if present_keys and self.method is not method:
-                raise ValueError(
-                    f"{', '.join(present_keys)} belongs to the method {method}, the arm is {self.method}: remove it"
-                )
-        if self.method is Method.NONE:
-            defaults = {name: type(self).model_fields[name].default for name in _NOT_WITHOUT_NORMALIZATION}
-            present_keys = [name for name, default in defaults.items() if getattr(self, name) != default]
-            if present_keys:
-                raise ValueError(
-                    f"{', '.join(present_keys)} has no effect without normalization, the arm is none: remove it"
-                )
-        for name, lowest, highest in _SCHEDULE_BOUNDS:
-            schedule: Constant | Steps | Ramp | None = getattr(self, name)
-            if schedule is not None and not all(lowest <= value <= highest for value in schedule.bounding_values):
-                allowed = f"between {lowest:g} and {highest:g}" if highest < inf else f"at least {lowest:g}"
-                raise ValueError(f"{self.study_file_key_of_field(name)} must stay {allowed}, not {schedule}")
+        options = _options_of_keys(_METHOD_KEYS, LayerOption)
+        shared = {key for key, option in options.items() if option.is_shared}
+        foreign = set(_METHOD_KEYS) - shared - set(self.method.description.arm_keys)
+        keys_by_methods: dict[tuple[Method, ...], list[str]] = {}
+        for key in (key for key in _METHOD_KEYS if key in foreign and self._is_set(key)):
+            methods = tuple(method for method in Method if key in method.description.arm_keys)
+            keys_by_methods.setdefault(methods, []).append(self.study_file_key_of_field(key))
+        for methods, keys in keys_by_methods.items():
+            raise ValueError(
+                f"{', '.join(keys)} belongs to {' and '.join(methods)}, the arm is {self.method}: remove it"
+            )
+        variants = ", ".join(key for key in ("axes", "affine") if self._is_set(key))
+        if variants and self.semantics is Semantics.REFERENCE:
+            raise ValueError(f"{variants} belongs to the semantics paper: remove it, or the semantics reference")
+        without_effect = [key for key in _NOT_WITHOUT_NORMALIZATION if self._is_set(key)]
+        if self.method is Method.NONE and without_effect:
+            raise ValueError(
+                f"{', '.join(without_effect)} has no effect without normalization, the arm is none: remove it"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_schedule_bounds(self) -> ArmSpec:
+        for key, option in _options_of_keys(_METHOD_KEYS, ScheduleOption).items():
+            schedule: Constant | Steps | Ramp | None = getattr(self, key)
+            if schedule is None or all(option.lowest <= value <= option.highest for value in schedule.bounding_values):
+                continue
+            lowest, highest = option.lowest, option.highest
+            allowed = f"between {lowest:g} and {highest:g}" if highest < inf else f"at least {lowest:g}"
+            raise ValueError(f"{self.study_file_key_of_field(key)} must stay {allowed}, not {schedule}")
         return self
 
     @classmethod
     def study_file_key_of_field(cls, name: str) -> str:
         """The key of a field in a study file."""
         return cls.model_fields[name].alias or name
+
+
+Option = TypeVar("Option", LayerOption, ScheduleOption, SourceOption)
+
+
+def _options_of_keys(keys: Iterable[str], kind: type[Option]) -> dict[str, Option]:
+    """The options of this kind among the keys of an arm."""
+    return {key: option for key in keys for option in ArmSpec.model_fields[key].metadata if isinstance(option, kind)}

@@ -24,9 +24,6 @@ class TrainingPrecision(StrEnum):
     BF16 = "bf16"
 
 
-_COMPILED_METHODS = (Method.BN, Method.LN, Method.BLN, Method.NONE)
-
-
 def check_precision_and_compilation(
     precision: TrainingPrecision,
     *,
@@ -64,8 +61,8 @@ def check_precision_and_compilation(
         return
     if is_recurrent:
         raise ValueError(f"training: compile: {model.name} has loops over time steps: remove compile")
-    if method not in _COMPILED_METHODS:
-        compiled = ", ".join(_COMPILED_METHODS)
+    if not method.description.is_compilable:
+        compiled = ", ".join(method for method in Method if method.description.is_compilable)
         raise ValueError(
             f"training: compile: {method} has values that change from step to step, each of which would be compiled "
             f"anew: remove compile, or choose among {compiled}"

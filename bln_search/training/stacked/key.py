@@ -8,7 +8,6 @@ from typing import Any
 import torch
 
 from bln_search.core.enums import Split
-from bln_search.core.method import Method
 from bln_search.core.tasks import TaskName
 from bln_search.specs import TrainingSpec
 from bln_search.specs.sections.precision import TrainingPrecision
@@ -39,14 +38,12 @@ _MAY_DIFFER: dict[str, Any] = {
 }
 """Keys of a trial in which trials of one program may differ, and those that do not enter training."""
 
-_METHODS = frozenset({Method.NONE, Method.BN, Method.LN, Method.BLN, Method.MBN, Method.BRN})
-
 
 def may_be_fused_with_others(trial: TrialSpec) -> bool:
     """Return whether the specification of a trial leaves it open that others are trained with it as one program."""
     return (
         trial.model.info.is_stackable
-        and trial.arm.method in _METHODS
+        and trial.arm.method.description.is_stackable
         and not (trial.data.info is not None and trial.data.info.is_lazy)
         and trial.resolved_task.name == TaskName.CLASSIFICATION
         and not _has_options_of_single_training(trial.training)

@@ -11,10 +11,7 @@ from bln_search.models.activations import MaxOut, SlopedReLU
 from bln_search.models.pooling import AveragePool2
 from bln_search.models.residual import ResidualBlock
 from bln_search.norms import Normalization
-from bln_search.norms.brn import BRN
-from bln_search.norms.mbn import MBN
-from bln_search.norms.methods import BLN, BN, LN
-from bln_search.norms.no_normalization import NoNormalization
+from bln_search.norms.methods import import_layer_class
 from bln_search.training.stacked.layers import StackedConv2d, StackedLinear, StackedNormalization, StackedResidualBlock
 from bln_search.training.stacked.parameters import SharedParameterStack
 
@@ -34,9 +31,6 @@ _WITHOUT_PARAMETERS = (
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
-_METHODS = (BN, LN, BLN, MBN, BRN, NoNormalization)
-"""Normalization layers whose statistics come from mini-batches, and the layer without any."""
-
 
 def is_stackable(network: nn.Module) -> bool:
     """Return whether `stack_networks` takes networks of this structure."""
@@ -54,8 +48,10 @@ def _is_stackable_module(module: nn.Module) -> bool:
         return False
     if type(module) is nn.Conv2d:
         return module.padding_mode == "zeros" and not isinstance(module.padding, str)
+    if isinstance(module, Normalization):
+        return module.method.description.is_stackable and type(module) is import_layer_class(module.method)
     declares_it = bool(vars(type(module)).get("stackable", False))
-    return declares_it or type(module) in (nn.Sequential, nn.Linear, *_METHODS, *_WITHOUT_PARAMETERS)
+    return declares_it or type(module) in (nn.Sequential, nn.Linear, *_WITHOUT_PARAMETERS)
 
 
 def stack_networks(networks: Sequence[nn.Module], parameters: SharedParameterStack) -> nn.Module:

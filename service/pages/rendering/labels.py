@@ -58,7 +58,7 @@ def format_time(at: datetime) -> str:
 def list_switch_codes_and_descriptions(configuration: InferenceConfiguration) -> list[tuple[str, str, str]]:
     """Return code, style and description of each of the four statistics."""
     return [
-        (source.value, source.css_name, f"{statistic.label}: {source.label}")
+        (source.value, source.description.css_class, f"{statistic.label}: {source.label}")
         for statistic, source in configuration.source_by_statistic.items()
     ]
 

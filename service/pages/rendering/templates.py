@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from bln_search.core.method import StatisticSource
 from bln_search.core.tags import TAG_PATTERN, TAG_RULE
 from bln_search.core.version import VERSION
 from bln_search.reports.formatting import (
@@ -73,6 +74,7 @@ def get_template_environment() -> Environment:
         "assets": assets_version(),
         "plotly": get_plotly_script_version(),
         "marks": labels.STATE_SYMBOLS,
+        "sources": tuple(StatisticSource),
         "address": url_with_query,
         "action_labels": ACTION_LABELS,
         "allowed_actions": list_actions_allowed_by_state,

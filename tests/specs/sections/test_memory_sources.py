@@ -24,8 +24,8 @@ def test_arm_evaluates_the_readings_it_names(sources, count):
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        ({"method": "bn", "memory_sources": ["memory"]}, "memory_sources belongs to the method mbn"),
-        ({"method": "brn", "between_variance": False}, "between_variance belongs to the method mbn"),
+        ({"method": "bn", "memory_sources": ["memory"]}, "memory_sources belongs to mbn"),
+        ({"method": "brn", "between_variance": False}, "between_variance belongs to mbn"),
         ({"method": "mbn", "judged_under": "LL--"}, "judged_under LL-- needs last_step"),
         ({"method": "mbn", "memory_sources": ["memory", "memory"]}, "memory_sources"),
         ({"method": "mbn", "population": ["last_step"]}, "last_step cannot be named"),

@@ -48,7 +48,7 @@ def test_an_option_without_effect_is_one_error(options, key):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (", memory: 3", "memory belongs to the method mbn"),
+        (", memory: 3", "memory belongs to mbn"),
         (", judged_under: FF--", "judged_under FF-- does not name the statistics of none: write it like ----"),
     ],
 )

@@ -84,7 +84,7 @@ def test_sampled_space_creates_no_trials():
         ("{training: {kind: choice, values: [3]}}", "", "mappings of its keys"),
         ("{arm.judged_under: {kind: choice, values: [FF--, TT--]}}", "", "reads population values during training"),
         ("{arm.memory: {kind: float, low: 5, high: 50}}", "search: {}", "must be a whole number"),
-        ("{arm.r_max: {kind: choice, values: [2]}}", "", "r_max belongs to the method brn"),
+        ("{arm.r_max: {kind: choice, values: [2]}}", "", "r_max belongs to brn"),
         ("{training.speed: {kind: choice, values: [2]}}", "", "space: training.speed is not a key that varies"),
         ("{speed: {kind: choice, values: [2]}}", "", "space: speed starts with none of arm, training, model"),
         ("{arm.method: {kind: choice, values: [bn]}}", "", "arm.method is not a key that varies"),
