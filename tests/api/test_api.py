@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 import subprocess
 import sys
@@ -13,13 +12,9 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
-from bln_search import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.states import EvaluationState
-from bln_search.reports.sentences.leaderboard import format_sentence
-from bln_search.reports.sentences.recommendation import recommendation_headline
-from bln_search.reports.sentences.significance import row_verdicts_text
 from tests.api.own_network import make_loader, make_network
 
 
@@ -40,21 +35,6 @@ def test_own_network_is_ranked_and_configured_in_five_lines():
         bln_search.apply_configuration(network, ranked[index])
         assert mean_loss(network, make_loader(seed=1)) == pytest.approx(losses[index], rel=1e-6)
     assert "validation loss" in str(ranked)
-
-
-def test_recommended_row_is_deterministic_where_it_may_be():
-    network = make_network()
-    ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
-    top_codes = [row.configuration for row in ranked.comparison.rows_not_worse]
-    deterministic_codes = [code for code in top_codes if InferenceConfiguration(code).is_deterministic]
-    chosen = ranked.recommended
-    assert str(chosen.configuration) in (deterministic_codes or top_codes)
-    assert chosen.row.key == ranked.recommendation.key
-    assert recommendation_headline(ranked.recommendation) in str(ranked)
-    inputs = torch.randn(10, 6)
-    bln_search.apply_configuration(network, chosen).eval()
-    single_outputs = torch.cat([network(example[None]) for example in inputs])
-    assert torch.allclose(single_outputs, network(inputs), atol=1e-6) == chosen.configuration.is_deterministic
 
 
 def trained_network():
@@ -104,35 +84,6 @@ def test_state_dict_contains_the_applied_configuration():
     assert mean_loss(fresh, data) == mean_loss(network, data)
 
 
-def test_figures_on_test_do_not_change_the_ranking():
-    network = make_network()
-    with_test = bln_search.evaluate_configurations(
-        network, make_loader(), make_loader(seed=1), test_loader=make_loader(seed=2)
-    )
-    without = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
-    assert [row.configuration for row in with_test] == [row.configuration for row in without]
-    assert with_test.best.row.metrics[Split.TEST].loss.mean > 0
-    assert len(with_test.outcomes) == 32
-
-
-def test_several_inference_batch_sizes():
-    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), batch_sizes=[2, 25])
-    assert len(ranked.board.rows) == 32
-    assert len(ranked) == 28, "the four rows that are independent of the mini-batch stand once"
-    assert {choice.row.batch_size for choice in ranked} == {2, 25}
-    sure = [choice.row for choice in ranked if choice.configuration.is_deterministic]
-    by_word = {}
-    for row in sure:
-        by_word.setdefault(row.configuration, set()).add(round(row.metrics[Split.VALIDATION].loss.mean, 6))
-    assert all(len(losses) == 1 for losses in by_word.values())
-
-
-def test_short_last_mini_batch_has_a_loss_for_every_example():
-    network = make_network()
-    ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(n=51, seed=1))
-    assert all(len(outcomes.losses) == 51 for outcomes in ranked.outcomes.values())
-
-
 def test_bessel_rows_are_undefined_for_mini_batches_of_one():
     network = make_network()
     ranked = bln_search.evaluate_configurations(network, make_loader(size=1), make_loader(size=1, seed=1))
@@ -154,36 +105,6 @@ def test_nan_inputs_of_a_later_mini_batch_leave_every_row_unranked_with_a_reason
     assert {choice.row.rank for choice in ranked} == {None}
     with pytest.raises(ModelError, match="not a finite number"):
         _ = ranked.best
-
-
-def test_custom_score_ranks_rows_and_is_validated():
-    def squared_error(outputs, targets):
-        error = (outputs[:, 0] - targets).square()
-        return error, error < 0.25
-
-    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), score=squared_error)
-    assert ranked.best.row.metrics[Split.VALIDATION].loss.mean > 0
-
-    def mean_score(outputs, targets):
-        return squared_error(outputs, targets)[0].mean(), targets
-
-    with pytest.raises(ModelError, match="one loss and one correctness for each"):
-        bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), score=mean_score)
-
-
-def test_convert_same_keeps_the_answers_of_a_trained_network():
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.LayerNorm(8), nn.Linear(8, 2))
-    for x, _ in make_loader():
-        network(x)
-    x, _ = next(iter(make_loader(seed=3)))
-    answers = network.eval()(x), copy.deepcopy(network).train()(x)
-    converted = bln_search.convert(network, method="same")
-    torch.testing.assert_close(converted(x), answers[0])
-    torch.testing.assert_close(converted.train()(x), answers[1])
-    assert len(bln_search.evaluate_configurations(converted, make_loader(), make_loader(seed=1))) == 19, (
-        "three with the moving population"
-    )
 
 
 def test_convert_makes_every_norm_a_bln_layer_with_its_features():
@@ -214,13 +135,6 @@ def test_convert_keeps_dtype_and_frozen_parameters():
     bln_search.convert(network)
     assert {parameter.dtype for parameter in network.parameters()} == {torch.float64}
     assert not any(parameter.requires_grad for parameter in network.parameters())
-
-
-def test_evaluation_keeps_the_training_mode_of_every_layer():
-    network = make_network().train()
-    network[1].eval()
-    bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
-    assert [module.training for module in network] == [True, False, True, True, True, True]
 
 
 def test_in_place_change_of_inputs_does_not_change_the_table():
@@ -261,21 +175,6 @@ def test_importing_packages_of_the_service_loads_no_torch():
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert process.stdout.strip() == "[]"
-
-
-def test_printed_table_shows_significantly_different_rows():
-    """One network: over its examples alone."""
-    torch.manual_seed(0)
-    x = torch.randn(120, 6)
-    y = (x[:, 0] > 0).long()
-    network = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), bln_search.BLN(8, batch_size=10), nn.Linear(8, 2))
-    batches = DataLoader(TensorDataset(x, y), batch_size=10)
-    ranked = bln_search.evaluate_configurations(network, batches, batches)
-    compared = ranked.comparison
-    assert (compared.seeds, compared.examples, len(compared.rows)) == (1, 120, 16)
-    assert compared.rows[0].configuration == str(ranked.best.configuration)
-    assert format_sentence(row_verdicts_text(compared)) in " ".join(str(ranked).split())
-    assert compared is ranked.comparison
 
 
 def test_one_validation_example_has_no_comparison():

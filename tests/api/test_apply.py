@@ -92,13 +92,6 @@ def test_the_best_per_layer_configuration_is_warned_of_as_any_other():
     assert not warns(make_network(), layered.best_batch_independent)
 
 
-def test_layers_of_one_example_are_never_warned_of():
-    network = bln_search.convert(nn.Sequential(nn.Linear(6, 6), nn.LayerNorm(6), nn.Linear(6, 2)), method="same")
-    ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
-    assert not any(warns(network, row) for row in ranked)
-    assert not warns(network, "FFFF")
-
-
 def test_a_layer_that_evaluation_skips_is_not_warned_of():
     class TwoHeads(nn.Module):
         def __init__(self):

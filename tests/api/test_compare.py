@@ -75,17 +75,6 @@ def test_three_rows_are_corrected_by_holm_over_all_pairs():
         assert by_name(result)[name].p == pytest.approx(min(adjusted[0, row], largest))
 
 
-def test_a_score_for_each_seed_is_tested_as_a_loop_over_the_formula_says():
-    scores = draw_scores(rows=2)
-    differences = [scores[seed, 1] - scores[seed, 0] for seed in range(SEEDS)]
-    mean = sum(differences) / SEEDS
-    variance = sum((value - mean) ** 2 for value in differences) / (SEEDS - 1) / SEEDS
-    half = stats.t.ppf(0.975, SEEDS - 1) * variance**0.5
-    row = compare(scores, names="ab").rows[1]
-    assert (row.low, row.high) == pytest.approx((mean - half, mean + half))
-    assert row.p == pytest.approx(2 * stats.t.sf(abs(mean) / variance**0.5, SEEDS - 1))
-
-
 def test_one_seed_is_compared_over_its_examples():
     scores = draw_scores(seeds=1, rows=2, examples=50)
     result = compare(scores, names="ab")

@@ -20,10 +20,6 @@ def trained():
     return network.eval()
 
 
-def row_of(ranked, code):
-    return next(row for row in ranked if str(row.configuration) == code)
-
-
 def test_conversion_of_a_trained_network_to_another_method_warns():
     with pytest.warns(UserWarning, match='trained with BatchNorm, and bln scales otherwise.*method="same"'):
         convert(trained(), batch_size=16)
@@ -38,30 +34,6 @@ def test_untrained_or_equal_conversion_gives_no_warning():
     torch.testing.assert_close(convert(copy.deepcopy(network), method="same")(inputs), expected)
 
 
-@pytest.mark.parametrize(
-    ("norm", "inputs"),
-    [
-        (nn.BatchNorm1d(3), torch.randn(40, 3)),
-        (nn.BatchNorm1d(3), torch.randn(40, 3, 5)),
-        (nn.BatchNorm2d(3), torch.randn(40, 3, 4, 4)),
-    ],
-)
-@pytest.mark.parametrize("one_pass", [True, False])
-def test_copied_running_statistics_are_rows_of_the_table(norm, inputs, one_pass):
-    network = nn.Sequential(copy.deepcopy(norm), nn.Flatten(), nn.Linear(inputs[0].numel(), 2))
-    for _ in range(3):
-        network(2 * inputs + 1)
-    data = [(inputs[start : start + 10], torch.arange(10) % 2) for start in range(0, 40, 10)]
-    with torch.no_grad():
-        network.eval()
-        losses = [nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in data]
-    ranked = evaluate_configurations(convert(network, method="same"), data, data, one_pass=one_pass)
-    (row,) = (choice.row for choice in ranked if (str(choice.configuration), choice.row.estimate) == ("TT--", "moving"))
-    expected = torch.cat(losses).double().mean().item()
-    assert row.metrics[Split.VALIDATION].loss.mean == pytest.approx(expected, rel=1e-5)
-    assert len(ranked) == 7, "three configurations that read the population, under two estimates, and FF--"
-
-
 def test_training_after_the_conversion_updates_the_moving_rows():
     network = trained()
     converted = convert(copy.deepcopy(network), method="same")
@@ -73,14 +45,6 @@ def test_training_after_the_conversion_updates_the_moving_rows():
     ranked = evaluate_configurations(converted, data, data)
     assert {row.row.estimate for row in ranked} == {None, "frozen", "moving"}
     assert ranked.as_is.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(expected, rel=1e-5)
-
-
-def test_warning_names_layers_that_are_not_replaced():
-    network = nn.Sequential(nn.GroupNorm(2, 8), nn.GroupNorm(4, 8), nn.InstanceNorm1d(8), nn.BatchNorm1d(8))
-    with pytest.warns(
-        UserWarning, match=r"stay as they are: 2 × torch\.nn\.GroupNorm \(.*; 1 × torch\.nn\.InstanceNorm1d"
-    ):
-        convert(network, batch_size=16)
 
 
 def test_error_without_replaceable_layers_names_other_norms():
@@ -149,13 +113,6 @@ def test_strict_conversion_rejects_every_other_norm(method):
     assert isinstance(network[0], nn.BatchNorm1d), "untouched"
 
 
-def test_only_layers_that_cannot_be_replaced_are_an_error():
-    with pytest.raises(
-        ModelError, match=r"to convert; it has 1 × tests\.api\.test_convert\.BatchNormAct \(its forward"
-    ):
-        convert(nn.Sequential(BatchNormAct(8)), method="same")
-
-
 def test_layers_inside_a_norm_that_stays_are_not_replaced():
     class SplitBatchNorm(nn.BatchNorm1d):
         def __init__(self, features):
@@ -190,25 +147,6 @@ def test_loading_a_state_makes_population_values_current():
     network.train()(torch.randn(16, 4))
     network.load_state_dict(state)
     network.eval()(torch.randn(3, 4))
-
-
-def test_layer_replaced_but_not_called_gives_a_warning():
-    class Held(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm, self.other, self.last = nn.BatchNorm1d(4), nn.BatchNorm1d(4), nn.Linear(4, 2)
-            self.steps = [self.norm]
-
-        def forward(self, x):
-            return self.last(self.other(self.steps[0](x)))
-
-    network = Held()
-    network(torch.randn(16, 4))
-    network = convert(network.eval(), method="same")
-    data = [(torch.randn(10, 4), torch.arange(10) % 2)]
-    with pytest.warns(UserWarning, match="no mini-batch of train_loader reached the layer norm in evaluation mode"):
-        ranked = evaluate_configurations(network, data, data)
-    assert list(next(row for row in ranked if str(row) == "TT-- (frozen)").populations) == ["other"]
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import pickle
 from types import MethodType
 
@@ -310,15 +309,6 @@ def test_an_optimizer_made_before_the_conversion_trains_the_layer():
     nn.functional.cross_entropy(converted(torch.randn(20, 6)), torch.randint(3, (20,))).backward()
     optimizer.step()
     assert all(not torch.equal(before[name], value) for name, value in converted.named_parameters() if name != "0.bias")
-
-
-def test_a_converted_network_is_saved_and_loaded_as_a_whole():
-    network = bln_search.convert(nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8)), method="same").eval()
-    file = io.BytesIO()
-    torch.save(network, file)
-    file.seek(0)
-    x = torch.randn(3, 6)
-    assert torch.equal(torch.load(file, weights_only=False)(x), network(x))
 
 
 class ScaledBatchNorm(nn.BatchNorm1d):

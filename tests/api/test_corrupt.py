@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from inspect import signature
-
 import numpy as np
 import pytest
 import torch
@@ -33,10 +31,6 @@ def test_indices_select_the_noise_of_the_data_set():
     whole = bln_search.corrupt(IMAGES, "shot_noise")
     part = bln_search.corrupt(torch.from_numpy(IMAGES[2:]), "shot_noise", indices=torch.tensor([2, 3]))
     np.testing.assert_array_equal(part.numpy(), whole[2:])
-
-
-def test_labels_are_not_an_argument():
-    assert list(signature(bln_search.corrupt).parameters) == ["images", "name", "severity", "seed", "indices"]
 
 
 @pytest.mark.parametrize(

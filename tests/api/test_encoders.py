@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import warnings
 
 import pytest
@@ -144,24 +143,6 @@ def test_padding_with_an_attention_mask_is_treated_as_torch(mask):
         for layer in converted.encoder.layers:
             padded = layer(padded, src_key_padding_mask=padding)
         assert padded.abs().amin() > 0, "a layer that is called by others puts no zeros"
-
-
-def saved(network):
-    file = io.BytesIO()
-    torch.save(network, file)
-    file.seek(0)
-    return torch.load(file, weights_only=False)
-
-
-@pytest.mark.parametrize("make_copy", [copy.deepcopy, saved])
-def test_copies_set_padding_to_the_same_zeros(make_copy):
-    plain, converted = plain_and_converted(Pooling(norm=True))
-    converted_copy = make_copy(converted)
-    fresh = plain_and_converted(Pooling(norm=True))[1]
-    fresh.load_state_dict(converted.state_dict())
-    with torch.no_grad():
-        for network in (converted_copy, fresh):
-            torch.testing.assert_close(network(tokens()), plain(tokens()), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("mask_check", thinned([True, False], 2))

@@ -7,12 +7,10 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import bln_search
 from bln_search.core.errors import ModelError
 from tests.api.layer_search import SIZE, loader, network, normed
-from tests.api.own_network import make_loader
 
 
 class Branching(torch.nn.Sequential):
@@ -109,31 +107,3 @@ def test_layered_results_are_shown_short_in_a_debugger_and_as_a_table_in_a_noteb
     html = layered._repr_html_()
     assert f'<td style="text-align: left">{best.configuration}</td>' in html
     assert "-fold cross-validation" in html
-
-
-def test_advice_names_no_argument_that_the_search_lacks():
-    """A tensor without examples on its first axis, from before the first layer, meets one from after it."""
-
-    class Windows(nn.Module):
-        def __init__(self):
-            super().__init__()
-            torch.manual_seed(0)
-            self.first, self.norm, self.second = nn.Linear(6, 8), bln_search.BLN(8, batch_size=10), bln_search.BLN(8)
-            self.head = nn.Linear(8, 2)
-
-        def forward(self, x):
-            y = self.first(x)
-            windows = self.norm(y).reshape(-1, 4) + y.reshape(-1, 4)
-            return self.head(self.second(windows.reshape(-1, 8)))
-
-    data = make_loader()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        layered = bln_search.search_layers(Windows(), data, data, search="coordinate", evaluations=40)
-    texts = [str(warning.message) for warning in caught]
-    assert any("evaluated one by one" in text for text in texts)
-    assert not any("one_pass" in text for text in texts)
-    applied = bln_search.apply_configuration(Windows(), layered.best).eval()
-    with torch.no_grad():
-        losses = torch.cat([nn.functional.cross_entropy(applied(x), y, reduction="none") for x, y in data])
-    assert layered.result.rows[0].loss == pytest.approx(losses.mean().item(), rel=1e-5)

@@ -13,8 +13,6 @@ import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
-from bln_search.evaluation.tree.verification import compute_plain_pass_losses_of_configuration
 from bln_search.models import MLP
 from bln_search.norms import BLN, BN
 from bln_search.norms.network.layers import evaluation_mode
@@ -44,12 +42,6 @@ def test_best_configuration_can_be_applied():
 
 def bln_search_layers(model):
     return [module for module in model.modules() if isinstance(module, BLN)]
-
-
-def test_result_prints_as_a_table_with_its_validation():
-    text = str(bln_search.search_layers(network(), loader(60, 0), loader(40, 1)))
-    assert "in all layers" in text
-    assert "2-fold cross-validation" in text
 
 
 @pytest.mark.parametrize(
@@ -118,21 +110,6 @@ def test_every_search_rejects_layers_that_mix_examples(norm, forward, search):
         bln_search.search_layers(Mixing(), loader(60, 0), loader(40, 1), search=search)
 
 
-def test_plain_passes_agree():
-    model = network()
-    ranked = bln_search.search_layers(model, loader(60, 0), loader(40, 1))
-    populations = {
-        layer: ranked.populations[name] for name, layer in model.named_modules() if name in ranked.populations
-    }
-    tree = TreePerLayerEvaluator(model, list(loader(40, 1)), populations)
-    configuration = PerLayerConfiguration.parse("TFTF.FTTF")
-    index = ranked.record.space.index_of_choice_digits(
-        ranked.record.space.choice_digits_of_configuration(configuration)
-    )
-    expected = float(compute_plain_pass_losses_of_configuration(tree, configuration, tree.batches).double().mean())
-    assert ranked.record.sums.mean_loss_per_configuration[index] == pytest.approx(expected, rel=1e-5)
-
-
 def of_sizes(*sizes, features=6):
     generator = torch.Generator().manual_seed(0)
     inputs = [torch.randn(size, features, generator=generator) for size in sizes]
@@ -170,23 +147,6 @@ def test_images_of_several_sizes_are_evaluated():
         assert uniform[str(row.configuration)] == pytest.approx(loss, rel=1e-5)
 
 
-@pytest.mark.parametrize("without_final_norm", [False, True])
-def test_norms_inside_the_encoder_of_torch_are_searched(without_final_norm):
-    torch.manual_seed(0)
-    inner = torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
-    encoder = torch.nn.TransformerEncoder(inner, 1, norm=None if without_final_norm else torch.nn.LayerNorm(8))
-    model = torch.nn.Sequential(encoder, torch.nn.Flatten(), torch.nn.Linear(24, 2))
-    model = bln_search.convert(model, method="same")
-    data = [(torch.randn(10, 3, 8), torch.randint(2, (10,))) for _ in range(4)]
-    ranked = bln_search.search_layers(model, data, data)
-    norms = ["0.layers.0.norm1", "0.layers.0.norm2", *([] if without_final_norm else ["0.norm"])]
-    assert list(ranked.record.space.layers) == norms
-    one_pass_table = bln_search.evaluate_configurations(model, data, data)
-    uniform = {row.configuration: row.loss for row in ranked.result.uniform}
-    for row in one_pass_table.board.rows:
-        assert uniform[str(row.configuration)] == pytest.approx(row.metrics[Split.VALIDATION].loss.mean, rel=1e-5)
-
-
 def test_configuration_undefined_on_test_has_no_test_figure():
     reference = MLP((6,), 4, partial(BLN, batch_size=30, semantics="reference"), widths=(9, 8))
     undefined_count = 0
@@ -208,23 +168,6 @@ def test_configuration_undefined_on_test_has_no_test_figure():
             for warning in caught_warnings
         )
     assert undefined_count
-
-
-def test_target_that_is_no_class_is_one_clear_error():
-    numbered_from_one = [(x, y + 1) for x, y in of_sizes(10, 10, 10)]
-    with pytest.raises(DataError, match="a target is class 4, the network has 4 outputs"):
-        bln_search.search_layers(network(), loader(60, 0), numbered_from_one)
-
-
-def test_a_score_without_correctness_has_no_accuracy():
-    def squared(outputs, targets):
-        return (outputs - torch.nn.functional.one_hot(targets, 4)).square()
-
-    ranked = bln_search.search_layers(network(), loader(60, 0), loader(20, 1), score=squared)
-    assert (ranked.has_accuracy, ranked.unit, ranked.result.loss.name) == (False, "", "squared")
-    assert {row.accuracy for row in ranked.result.rows} == {None}
-    assert "accuracy" not in str(ranked)
-    assert "nats" not in str(ranked)
 
 
 def test_a_network_in_bfloat16_is_searched():

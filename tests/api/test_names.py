@@ -102,11 +102,6 @@ def test_untraceable_network_needs_layer_names():
     assert [str(layer.configuration) for layer in (model.n2, model.n1)] == ["FFTF", "FFFT"]
 
 
-def test_duplicate_batch_size_has_one_row():
-    ranked = evaluate_configurations(network(), batches(), batches(), batch_sizes=[10, 10])
-    assert all(row.seeds == 1 for row in ranked.board.rows)
-
-
 def test_population_from_few_mini_batches_gives_a_warning():
     sizes = [6, 7, 8, 9, 10]
     mixed = [batch for size in sizes for batch in batches(1, size)]

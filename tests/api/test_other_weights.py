@@ -120,32 +120,6 @@ def test_the_rows_of_a_per_layer_search_belong_to_their_weights():
         bln_search.apply_configuration(Network(1), row)
 
 
-def test_the_rows_of_conditions_and_several_networks_belong_to_their_weights():
-    networks = [Network(0), Network(1)]
-    tables = bln_search.evaluate_configurations(networks, make_loader(), {"a": make_loader(1), "b": make_loader(2)})
-    row = tables["a"]["TT--"]
-    for network in networks:
-        bln_search.apply_configuration(copy.deepcopy(network), row)
-    with pytest.raises(ModelError, match="none of them"):
-        bln_search.apply_configuration(Network(2), row)
-    with pytest.raises(ModelError, match="measured with other parameters"):
-        bln_search.apply_configuration(Network(2), row.of_network(0))
-    change_running_mean(networks[1])
-    with pytest.raises(ModelError, match="measured with other buffers"):
-        bln_search.apply_configuration(networks[1], row)
-
-
-def test_export_refuses_values_of_other_weights(ranked, tmp_path):
-    with pytest.raises(ModelError, match="measured with other parameters"):
-        bln_search.export(
-            Network(1),
-            tmp_path,
-            example_inputs=torch.randn(4, 6),
-            configuration=ranked["TT--"],
-            formats=["safetensors"],
-        )
-
-
 def test_fine_tuning_takes_values_of_other_weights_only_where_it_estimates_them_anew(ranked):
     arguments = Network(1), ranked["TT--"], make_loader(), make_loader(seed=1)
     bln_search.fine_tune(*arguments, learning_rate=1e-3, epochs=1)

@@ -43,11 +43,6 @@ class Images(nn.Module):
         return self.out(self.norm2(self.second(y)).relu().mean((2, 3)))
 
 
-class Branching(Residual):
-    def forward(self, x):
-        return super().forward(x if x.sum() != 0 else -x)
-
-
 def sequential():
     norms = nn.BatchNorm1d(8), nn.LayerNorm(6), nn.BatchNorm1d(5)
     linears = nn.Linear(7, 8), nn.Linear(8, 6), nn.Linear(6, 5)
@@ -112,24 +107,6 @@ def test_kept_layers_equal_a_plain_loop_in_double(make, late):
 
 
 @pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
-@pytest.mark.parametrize("estimate", ["frozen", "moving"])
-def test_kept_layers_equal_layers_that_were_not_converted(estimate):
-    partly, completely = trained(Images), trained(Images)
-    partly.norm2 = bln_search.convert(partly.norm2, method="same")
-    bln_search.convert(completely, method="same")
-    expected = bln_search.search_layers(partly, TRAIN, VALIDATION, estimate=estimate)
-    groups = {"late": ["norm2"]}
-    layered = bln_search.search_layers(completely, TRAIN, VALIDATION, groups=groups, others="as_is", estimate=estimate)
-    np.testing.assert_allclose(
-        layered.record.sums.mean_loss_per_configuration, expected.record.sums.mean_loss_per_configuration, rtol=1e-12
-    )
-    np.testing.assert_allclose(layered.record.confirmed.losses, expected.record.confirmed.losses, rtol=1e-12)
-    assert [row.configuration for row in layered.result.uniform] == [
-        row.configuration for row in expected.result.uniform
-    ]
-
-
-@pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
 @pytest.mark.parametrize("row", ["FFFF", "FTFT", "BBFF"])
 def test_applied_configurations_of_bln_layers_are_kept(row):
     network = bln_search.convert(sequential(), batch_size=5).double()
@@ -152,33 +129,6 @@ def test_applied_configurations_of_bln_layers_are_kept(row):
     )
 
 
-@pytest.mark.parametrize(
-    "search",
-    ["coordinate", "beam", *(pytest.param(name, marks=pytest.mark.slow) for name in ("tpe", "racing", "random"))],
-)
-def test_searches_of_some_layers_find_the_optimum(search):
-    network = bln_search.convert(trained(sequential), method="same")
-    groups = {"last": ["4", "7"]}
-    exact = bln_search.search_layers(network, TRAIN, VALIDATION, groups=groups, others="as_is")
-    layered = bln_search.search_layers(
-        network, TRAIN, VALIDATION, groups=groups, others="as_is", search=search, evaluations=16
-    )
-    assert str(layered.best) == str(exact.best)
-    assert layered.result.rows[0].loss == pytest.approx(exact.result.rows[0].loss, rel=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore:the forward pass of this Branching")
-def test_branching_network_keeps_layers_too():
-    split, branching = (bln_search.convert(trained(kind), method="same") for kind in (Residual, Branching))
-    expected, layered = (
-        bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["norm3"]}, others="as_is")
-        for network in (split, branching)
-    )
-    np.testing.assert_allclose(
-        layered.record.sums.mean_loss_per_configuration, expected.record.sums.mean_loss_per_configuration, rtol=1e-12
-    )
-
-
 @pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
 def test_shared_layers_have_one_configuration():
     network = bln_search.convert(sequential(), batch_size=5).double()
@@ -188,32 +138,6 @@ def test_shared_layers_have_one_configuration():
     np.testing.assert_allclose(
         layered.record.sums.mean_loss_per_configuration, plain_losses(network, layered), rtol=1e-12
     )
-
-
-@pytest.mark.filterwarnings("ignore:mini-batches of several tensors")
-def test_network_called_by_a_function_keeps_layers_too():
-    network = bln_search.convert(trained(sequential), method="same")
-    options = {"groups": {"last": ["7"]}, "others": "as_is"}
-    expected = bln_search.search_layers(network, TRAIN, VALIDATION, **options)
-    train, validation = ([{"x": x, "y": y} for x, y in split] for split in (TRAIN, VALIDATION))
-    layered = bln_search.search_layers(
-        network,
-        train,
-        validation,
-        **options,
-        forward=lambda model, batch: model(batch["x"]),
-        target=lambda batch: batch["y"],
-    )
-    np.testing.assert_allclose(
-        layered.record.sums.mean_loss_per_configuration, expected.record.sums.mean_loss_per_configuration, rtol=1e-12
-    )
-
-
-def test_free_layers_have_a_configuration_each():
-    network = bln_search.convert(trained(sequential), method="same")
-    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="free")
-    default = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]})
-    assert layered.result.size == default.result.size == "64"
 
 
 def test_uniform_configurations_are_those_of_the_searched_layers():

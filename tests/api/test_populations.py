@@ -84,30 +84,6 @@ def test_population_shifted_with_the_data_is_better_than_the_source():
     assert losses["TT--", "target"] < losses["FF--", None], "20 examples estimate the statistics less well"
 
 
-@pytest.mark.parametrize("name", ["moving", "epoch", "memory", "two words", "1st", "a@b", "", 3])
-def test_impossible_population_names_are_an_error(name):
-    with pytest.raises(ValueError, match=r"name of a population|estimate that layers"):
-        bln_search.evaluate_configurations(make_network(), {name: make_loader()}, make_loader(seed=1))
-
-
-def test_no_population_is_an_error():
-    with pytest.raises(ValueError, match="at least one"):
-        bln_search.evaluate_configurations(make_network(), {}, make_loader(seed=1))
-
-
-def test_an_empty_population_loader_is_named():
-    with pytest.raises(bln_search.DataError, match=r"train_loader\['target'\] yields no mini-batch"):
-        bln_search.evaluate_configurations(make_network(), {"source": make_loader(), "target": []}, make_loader(seed=1))
-
-
-@pytest.mark.parametrize(
-    ("blends", "error"), [("0.1", TypeError), (0.1, TypeError), ([0], ValueError), (["x"], ValueError)]
-)
-def test_impossible_blends_are_an_error(blends, error):
-    with pytest.raises(error, match="weight"):
-        bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), blends=blends)
-
-
 def test_every_mini_batch_size_has_its_own_recommendation():
     sizes = [2, 25]
     loader = make_loader(seed=1)

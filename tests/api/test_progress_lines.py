@@ -6,7 +6,6 @@ import re
 import sys
 
 import pytest
-from torch import nn
 
 import bln_search
 from bln_search.api import progress_lines
@@ -73,20 +72,3 @@ def test_lines_are_ten_seconds_apart(capfd):
         "bln-search: validation_loader: 1,500 of 2,000 examples, 20 s",
         "bln-search: validation_loader: 1,800 of 2,000 examples, 40 s",
     ]
-
-
-@pytest.mark.parametrize("networks", [1, 2])
-def test_a_size_of_several_has_its_recommended_row(networks):
-    several = [make_network() for _ in range(networks)]
-    for network in several[1:]:
-        nn.init.normal_(network[0].weight)
-    ranked = bln_search.evaluate_configurations(
-        several if networks > 1 else several[0], make_loader(), make_loader(seed=1), batch_sizes=[1, 5, 10]
-    )
-    for size in (1, 5, 10):
-        row = ranked.recommended_for(batch_size=size)
-        assert row.row.key == ranked.at_batch_size(size).recommended.row.key
-        assert row.row.batch_size == size
-    assert ranked.recommended_for().row.key == ranked.recommended.row.key
-    with pytest.raises(ValueError, match="no row was evaluated with mini-batches of 7"):
-        ranked.recommended_for(batch_size=7)

@@ -9,13 +9,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
-from bln_search.api import network_evaluation
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.records import ExampleOutcomes
-from bln_search.evaluation.outcome_parts import join_outcomes
 from bln_search.ranking.comparison import Verdict
-from bln_search.ranking.looks import StagedReading, level_of_look, level_of_stage
+from bln_search.ranking.looks import StagedReading, level_of_stage
 from bln_search.ranking.statistics.batch_variance import do_mini_batches_differ
 from bln_search.ranking.statistics.intervals import ALPHA
 from tests.api.shifted_data import make_data, trained
@@ -60,26 +57,6 @@ def undecided(bln):
 
 def unranked(ranked):
     return [row for row in ranked.board.rows if row.rank is None]
-
-
-def test_without_stop_all_rows_are_evaluated_once_on_all_mini_batches(bln, monkeypatch):
-    calls = []
-    evaluate_split = network_evaluation.evaluate_split
-
-    def record_call(network, batches, rows, *args, **options):
-        calls.append((len(rows), evaluate_split(network, batches, rows, *args, **options)))
-        return calls[-1][1]
-
-    monkeypatch.setattr(network_evaluation, "evaluate_split", record_call)
-    ranked = evaluate(bln, OPEN, stop=None)
-    [(rows, evaluations)] = calls
-    assert rows == len(ranked.board.rows) == 16
-    assert ranked.staged_reading is None
-    assert ranked.comparison.level == level_of_look(0)
-    for evaluation in evaluations:
-        outcomes = ranked.outcomes[evaluation.key]
-        assert np.array_equal(outcomes.losses, evaluation.outcomes.losses)
-        assert len(outcomes.losses) == 480
 
 
 def test_a_clear_case_stops_early_with_the_recommendation_of_all_examples(decided):
@@ -234,17 +211,6 @@ def test_class_weights_give_the_weighted_mean_of_the_examples_that_were_read(bln
         assert set(outcomes.weights) == {1, 5}
         mean = np.average(outcomes.losses.astype(np.float64), weights=outcomes.weights)
         assert row.metrics[Split.VALIDATION].loss.mean == pytest.approx(mean, rel=1e-6)
-
-
-def test_equal_weights_of_one_part_are_kept_until_parts_are_joined():
-    parts = [
-        ExampleOutcomes(np.full(2, i, np.float32), np.zeros(2, bool), None if weight is None else np.full(2, weight))
-        for i, weight in enumerate((3.0, None, 3.0))
-    ]
-    joined = join_outcomes(parts, np.array([5, 4, 3, 2, 1, 0]))
-    assert joined.losses.tolist() == [2, 2, 1, 1, 0, 0]
-    assert joined.weights.tolist() == [3, 3, 1, 1, 3, 3]
-    assert join_outcomes([parts[0], parts[2]], np.arange(4)).weights is None
 
 
 def test_the_looks_spend_five_percent_together():

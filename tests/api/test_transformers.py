@@ -113,19 +113,6 @@ def test_the_mask_reaches_the_network_in_the_one_pass():
     assert all(abs(first[key] - second[key]).max() > 1e-2 for key in first)
 
 
-def test_forward_and_target_give_the_same_as_the_defaults():
-    network, train, validation = converted(bert), padded_batches(24, seed=0), padded_batches(16, seed=1)
-    ranked = bln_search.evaluate_configurations(
-        network, train, validation,
-        forward=lambda model, batch: model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits,
-        target=lambda batch: batch["labels"],
-    )  # fmt: skip
-    expected = outcomes_of(bln_search.evaluate_configurations(network, train, validation))
-    assert {key: value.tolist() for key, value in outcomes_of(ranked).items()} == {
-        key: value.tolist() for key, value in expected.items()
-    }
-
-
 def test_mixed_examples_with_a_mask_name_the_true_cause():
     class Centred(nn.Module):
         def __init__(self):

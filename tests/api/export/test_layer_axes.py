@@ -10,7 +10,6 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.core.enums import NormalizedAxes
 from bln_search.core.errors import DataError
 from tests.support.tiers import latin, thinned
 
@@ -78,13 +77,3 @@ def test_default_options_keep_the_earlier_format(tmp_path):
     description = json.loads((tmp_path / "out" / "configuration.json").read_text())
     assert description["format"] == 2
     assert all("axes" not in layer and "affine" not in layer for layer in description["layers"].values())
-
-
-def test_applying_and_loading_keep_the_axes(tmp_path):
-    made = network()
-    applied = bln_search.apply_configuration(made, rows(made)["TTTT"])
-    restored = network(axes="position", affine="unit")
-    restored.load_state_dict(applied.state_dict())
-    assert restored[1].normalized_axes is restored[4].normalized_axes is NormalizedAxes.LAYER
-    x = torch.randn(2, 1, 6, 6)
-    torch.testing.assert_close(restored(x), applied(x), rtol=0, atol=0)

@@ -148,59 +148,6 @@ def test_layers_without_a_training_size_depend_on_the_mini_batch(tmp_path):
         torch.testing.assert_close(bln_search.load(tmp_path / "out")(x[:size]), expected)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("network", "x"),
-    [
-        (nn.Sequential(nn.Conv3d(1, 2, 3), nn.BatchNorm3d(2)), torch.randn(4, 1, 3, 4, 4)),
-        (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm((3, 4))), torch.randn(4, 3, 4)),
-    ],
-    ids=["BatchNorm3d", "LayerNorm over two axes"],
-)
-def test_other_kinds_of_layers_are_exported(network, x, tmp_path):
-    with torch.no_grad():
-        expected = network.eval()(x)
-    converted = bln_search.convert(copy.deepcopy(network), method="same")
-    report = bln_search.export(converted, tmp_path / "out", example_inputs=x)
-    assert report.is_independent
-    torch.testing.assert_close(bln_search.load(tmp_path / "out")(x), expected, rtol=1e-5, atol=1e-5)
-    again = bln_search.convert(copy.deepcopy(network), method="same")
-    with torch.no_grad():
-        torch.testing.assert_close(bln_search.load(tmp_path / "out", model=again)(x), expected, rtol=1e-5, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_per_slot_values_limit_the_mini_batch(tmp_path):
-    network = mixed(method="bln")
-    row = rows(network, per_slot=True)["TTTT"]
-    report = bln_search.export(network, tmp_path / "out", example_inputs=INPUTS, configuration=row)
-    assert description_of(tmp_path / "out")["largest_batch_size"] == 3
-    assert not report.is_independent
-    assert "at most 3 examples" in (tmp_path / "out" / "README.md").read_text()
-
-
-@pytest.mark.slow
-def test_encoder_with_padding_is_exported(tmp_path):
-    class Encoder(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.embedding = nn.Embedding(6, 8)
-            layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
-            self.encoder, self.out = nn.TransformerEncoder(layer, 1), nn.Linear(8, 2)
-
-        def forward(self, tokens):
-            return self.out(self.encoder(self.embedding(tokens), src_key_padding_mask=tokens == 0).mean(1))
-
-    tokens = torch.randint(1, 6, (6, 5))
-    tokens[::2, 3:] = 0
-    network = bln_search.convert(Encoder().eval(), method="same")
-    batches = [(tokens, torch.arange(6) % 2)]
-    ranked = bln_search.evaluate_configurations(network, batches, batches)
-    for code in ("--FF", "--TT"):
-        report = bln_search.export(network, tmp_path / code, example_inputs=tokens, configuration=ranked[code])
-        assert report.is_folded == (code == "--TT")
-
-
 def test_loaded_program_is_for_inference_alone(tmp_path):
     bln_search.export(mixed(), tmp_path / "out", example_inputs=INPUTS, formats=["torch_export"])
     program = bln_search.load(tmp_path / "out")

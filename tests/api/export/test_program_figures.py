@@ -87,13 +87,6 @@ def test_a_program_with_another_loss_than_the_table_is_not_written(classes, fold
     assert not (tmp_path / "out").exists()
 
 
-def test_other_data_than_that_of_the_table_is_noticed(classes, folder, tmp_path):
-    row, _ = row_of(classes, "TTTT")
-    other = replace(DIGITS, test_labels=np.roll(DIGITS.test_labels, 1))
-    with pytest.raises(ExportError, match="on the same"):
-        export(row, other, folder, tmp_path / "out")
-
-
 def test_model_card_and_configuration_say_that_the_code_changed(classes, folder, tmp_path):
     row, _ = row_of(classes, "TTTT")
     export(row, DIGITS, folder, tmp_path / "plain")

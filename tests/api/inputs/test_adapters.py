@@ -85,16 +85,6 @@ def test_outputs_are_reduced_to_their_tensor(output, one_pass):
     check(Network(OUTPUTS[output]), split(keywords), use_mask=True, one_pass=one_pass)
 
 
-def test_another_output_is_taken_by_forward():
-    network = Network(lambda scores: {"scores": scores})
-    check(
-        network,
-        split(keywords),
-        True,
-        forward=lambda model, batch: model(batch["x"], batch["z"], batch["mask"])["scores"],
-    )
-
-
 def test_batch_sizes_regroup_structured_examples():
     by_size = bln_search.evaluate_configurations(Network(), split(keywords), split(keywords), batch_sizes=[SIZE, 11])
     expected = expected_outcomes(by_size.at_batch_size(SIZE), Network(), use_mask=True)
@@ -116,11 +106,6 @@ def test_a_function_that_calls_the_original_model_is_exact():
     """A copy in double precision is then not possible, as the function does not call it."""
     network = Network()
     check(network, split(keywords), True, forward=lambda _, batch: network(batch["x"], batch["z"], batch["mask"]))
-
-
-def test_layer_names_are_those_of_the_network():
-    ranked = bln_search.evaluate_configurations(Network(), split(keywords), split(keywords))
-    assert set(ranked.populations["frozen"]) == {"norms.0", "norms.1"}
 
 
 def test_per_layer_search_of_structured_batches_runs_plain_passes():

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.core.errors import DataError, ModelError
+from bln_search.core.errors import ModelError
 from tests.api.small_network import X, Y, converted, cut, losses
 
 
@@ -21,26 +21,6 @@ class Refilled:
         x, y = (torch.empty_like(part) for part in self.batches[0])
         for inputs, targets in self.batches:
             yield x.copy_(inputs), y.copy_(targets)
-
-
-@pytest.mark.parametrize("options", [{}, {"one_pass": False}, {"batch_sizes": [4]}])
-def test_a_loader_may_refill_its_buffer(options):
-    train, validation = cut(0, 20), cut(20, 60)
-    expected = bln_search.evaluate_configurations(converted(), train, validation, **options)
-    ranked = bln_search.evaluate_configurations(converted(), Refilled(train), Refilled(validation), **options)
-    assert losses(ranked) == losses(expected)
-
-
-def test_a_loader_may_refill_its_buffer_for_per_layer_searches():
-    train, validation = cut(0, 20), cut(20, 60)
-    expected = bln_search.search_layers(converted(), train, validation)
-    layered = bln_search.search_layers(converted(), Refilled(train), Refilled(validation))
-    assert layered.result.rows == expected.result.rows
-
-
-def test_larger_mini_batch_than_the_first_is_rejected():
-    with pytest.raises(DataError, match="5 examples follows one of 3"):
-        bln_search.evaluate_configurations(converted(), cut(0, 20), [(X[20:23], Y[20:23]), *cut(23, 38)])
 
 
 @pytest.mark.parametrize("kind", ["inputs alone", "one-tuples", "refilled"])

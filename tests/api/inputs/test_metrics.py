@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 
-import numpy as np
 import pytest
 import torch
 from sklearn.metrics import roc_auc_score
@@ -81,18 +80,6 @@ def test_rows_of_several_batch_sizes_have_their_own_values():
     assert values == {str(row): row.metrics for row in alone}
 
 
-def test_metrics_change_neither_ranks_nor_losses():
-    ranked, without = evaluate(metrics=METRICS), evaluate()
-    assert [row.row for row in ranked] == [row.row for row in without]
-    assert str(ranked.recommended) == str(without.recommended)
-
-
-def test_a_users_metric_object_is_not_changed():
-    metric = Streaming()
-    evaluate(metrics={"difference": metric})
-    assert metric.count == 0
-
-
 def test_rows_are_ordered_by_a_metric_in_its_direction():
     ranked = evaluate(metrics=METRICS | {"reversed AUC": bln_search.Metric(auc, higher_is_better=False)})
 
@@ -131,16 +118,6 @@ def test_every_form_of_the_table_has_a_column_for_each_metric():
     assert f"AUC {best.metrics[Split.VALIDATION]['AUC']:.4f}" in repr(best)
 
 
-def test_a_table_without_metrics_has_the_same_columns_as_before():
-    ranked = evaluate()
-    assert ranked[0].metrics == {Split.VALIDATION: {}, Split.TEST: {}} or ranked[0].metrics == {}
-    assert all(
-        name.endswith(("_mean",)) for name in ranked.to_records()[0] if name.startswith(("validation_", "test_"))
-    )
-    with pytest.raises(KeyError, match=r"no metric 'AUC'.*metrics="):
-        ranked.by_metric("AUC")
-
-
 def failing(outputs, targets):
     raise ValueError("only one class")
 
@@ -167,20 +144,6 @@ class FailingUpdate(Streaming):
 def test_a_wrong_metric_is_one_error(metric, error, message, one_pass):
     with pytest.raises(error, match=message):
         evaluate(metrics={"m": metric}, one_pass=one_pass)
-
-
-@pytest.mark.parametrize(
-    ("metrics", "error", "message"),
-    [
-        ([auc], TypeError, "metrics has the type list: give metrics by name"),
-        ({"loss": auc}, ValueError, "'loss' cannot be the name of a metric"),
-        ({"": auc}, ValueError, "'' cannot be the name of a metric"),
-        ({3: auc}, ValueError, "3 cannot be the name of a metric"),
-    ],
-)
-def test_impossible_names_of_metrics_are_one_error(metrics, error, message):
-    with pytest.raises(error, match=message):
-        evaluate(metrics=metrics)
 
 
 def test_outputs_beyond_the_memory_limit_are_refused_for_functions_only():
@@ -216,8 +179,3 @@ def test_a_fraction_as_correctness_is_refused_with_the_way_out():
 
     with pytest.raises(ModelError, match="metrics="):
         evaluate(score=score)
-
-
-def test_values_may_be_of_numpy():
-    ranked = evaluate(metrics={"n": lambda outputs, targets: np.float32(len(outputs))})
-    assert {row.metrics[Split.VALIDATION]["n"] for row in ranked} == {47.0}

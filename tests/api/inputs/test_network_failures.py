@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 import torch
 from torch import nn
@@ -101,14 +99,6 @@ def test_an_evaluation_names_layer_mini_batch_and_loader(place, loader, number):
     assert place in text
 
 
-def test_the_first_mini_batch_names_the_layer_before_any_pass():
-    text = message_and_cause(
-        lambda: bln_search.evaluate_configurations(make_network(FailsForValue()), with_bad_batch(0), BATCHES)
-    )
-    assert "a mini-batch of train_loader" in text
-    assert "in the layer 0 (FailsForValue)" in text
-
-
 @pytest.mark.filterwarnings("ignore:.*one by one")
 @pytest.mark.parametrize("loader", ["train_loader", "validation_loader", "test_loader"])
 def test_a_per_layer_search_names_layer_mini_batch_and_loader(loader):
@@ -201,13 +191,3 @@ def test_a_limited_number_of_mini_batches_is_kept(make_inputs, least, most):
     latest.clear()
     latest.append("of another reading", inputs)
     assert [name for name, _ in latest] == ["of another reading"]
-
-
-def test_the_time_of_a_reading_is_linear_in_its_mini_batches():
-    def seconds(number):
-        latest, inputs, start = LatestMiniBatches(), torch.empty(8, 10), time.process_time()
-        for _ in range(number):
-            latest.append("", inputs)
-        return time.process_time() - start
-
-    assert min(seconds(4000) for _ in range(3)) < 40 * min(seconds(400) for _ in range(3)) + 0.01

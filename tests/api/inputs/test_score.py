@@ -109,34 +109,6 @@ def test_bce_of_several_labels_has_no_accuracy():
     assert not ranked.has_accuracy
 
 
-def test_cross_entropy_by_name_is_the_default():
-    network, data = regression_network(2), make_loader()
-    named = bln_search.evaluate_configurations(network, data, data, score="cross_entropy")
-    assert str(named) == str(bln_search.evaluate_configurations(network, data, data))
-    assert named.has_accuracy
-    assert named.class_prior is not None
-
-
-def outcomes_of_pairs():
-    """Squared errors with correctness: whether the error is small."""
-    return lambda a, b: (((a - b) ** 2)[:, 0], (a - b)[:, 0].abs() < 1)
-
-
-@pytest.mark.parametrize(
-    ("score", "outputs"),
-    thinned([("mse", 1), ("mae", 2), (nn.MSELoss(reduction="none"), 1), (lambda a, b: (a - b).abs().mean(1), 2)], 2),
-)
-def test_texts_of_a_regression_have_neither_accuracy_nor_nats(score, outputs):
-    ranked = evaluate(score, outputs)
-    layered = bln_search.search_layers(
-        regression_network(outputs), regression_data(outputs), regression_data(outputs), score=score
-    )
-    for text in (str(ranked), ranked._repr_html_(), ranked.to_csv(), str(layered), layered._repr_html_()):
-        assert "loss" in text
-        assert "accuracy" not in text
-        assert "nats" not in text
-
-
 @pytest.mark.parametrize(
     ("score", "outputs", "words"),
     thinned(
@@ -172,19 +144,6 @@ def test_the_table_names_the_loss_its_unit_and_its_direction(score, outputs, wor
     assert words.removeprefix("loss: ") in several._repr_html_()
 
 
-def test_the_table_names_the_direction_of_each_metric():
-    metrics = {"error": bln_search.Metric(lambda a, b: (a - b).abs().max(), higher_is_better=False), "R": max_output}
-    data = regression_data()
-    ranked = bln_search.evaluate_configurations(regression_network(), data, data, score="mse", metrics=metrics)
-    text = " ".join(str(ranked).split())
-    assert "error: lower is better" in text
-    assert "R: higher is better" in text
-
-
-def max_output(outputs, targets):
-    return outputs.max()
-
-
 def test_a_regression_has_no_accuracy_in_any_form():
     """None instead of a number; in the comparison, in the recommendation, after saving, and over networks."""
     ranked = evaluate("mse")
@@ -199,37 +158,6 @@ def test_a_regression_has_no_accuracy_in_any_form():
         assert table.recommendation.accuracy is None
         assert not any("accuracy" in name for record in table.to_records() for name in record)
         assert "accuracy" not in str(table.plot())
-
-
-def test_texts_of_a_score_with_correctness_have_accuracy():
-    ranked = evaluate(outcomes_of_pairs())
-    for text in (str(ranked), ranked._repr_html_(), ranked.to_csv()):
-        assert "accuracy" in text
-    assert 0 < ranked[0].row.metrics[Split.VALIDATION].accuracy.mean < 1
-
-
-def test_nats_are_written_for_cross_entropies_only():
-    data = make_loader()
-    of_classes = bln_search.search_layers(regression_network(2), data, data)
-    assert "nats" in str(of_classes)
-    assert "accuracy" in str(of_classes)
-    own = bln_search.search_layers(
-        regression_network(), regression_data(), regression_data(), score=outcomes_of_pairs()
-    )
-    assert "nats" not in str(own)
-    assert "accuracy" in str(own)
-
-
-def test_a_recommendation_that_depends_on_the_mini_batch_compares_losses_alone():
-    """Targets are the inputs normalized over their own mini-batch, which only FF-- reproduces."""
-    batches = [x + shift for shift, (x, _) in enumerate(regression_data())]
-    data = [(x, (x - x.mean(0)) / x.std(0, correction=0)) for x in batches]
-    ranked = evaluate("mse", data=data, network=nn.Sequential(bln_search.BN(6)))
-    assert str(ranked.best) == "FF--"
-    assert not ranked.recommended.is_independent
-    text = " ".join(str(ranked).split())
-    assert "The best row that is independent of the mini-batch is" in text
-    assert "accuracy" not in text
 
 
 @pytest.mark.parametrize(
@@ -287,19 +215,6 @@ def test_losses_that_are_not_floating_point_are_averaged():
     assert losses.tolist() == [0.5, 0.0]
     assert correct.tolist() == [False, False]
     assert not score.has_correctness
-
-
-def test_losses_of_sequences_are_averaged_over_positions():
-    def score(outputs, targets):
-        return F.cross_entropy(outputs.transpose(1, 2), targets, reduction="none")
-
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(3, 5), bln_search.LN(5), nn.Linear(5, 4))
-    data = [(torch.randn(10, 7, 3), torch.randint(4, (10, 7))) for _ in range(3)]
-    ranked = bln_search.evaluate_configurations(network, data, data, score=score)
-    network = bln_search.apply_configuration(network, ranked["--FF"]).eval()
-    expected = torch.cat([score(network(x), y).mean(1) for x, y in data]).mean().item()
-    assert losses_of(ranked)["--FF"] == pytest.approx(expected, rel=1e-5)
 
 
 @dataclass

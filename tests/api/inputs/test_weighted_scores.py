@@ -88,12 +88,6 @@ def test_the_mean_of_a_loss_module_is_that_of_torch(number, reduction, one_pass)
     assert found == pytest.approx(expected, rel=1e-12)
 
 
-def test_batchmean_is_the_sum_of_an_example():
-    loss = nn.KLDivLoss(reduction="batchmean")
-    found, expected, _ = table_and_right_mean(loss, VALUES, loss)
-    assert found == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize(
     "score",
     [
@@ -281,29 +275,6 @@ def test_several_networks_and_conditions_have_the_means_of_torch(kind):
     assert {value.left_out for value in tables["clean"].of_network(0).outcomes.values()} == {ignored}
 
 
-@pytest.mark.parametrize("kind", ["class weights", "ignored targets", "a function"])
-def test_fine_tuning_minimizes_the_loss_of_torch(kind):
-    score, targets = WEIGHTED[kind]
-    right = RIGHT.get(kind, score)
-    batches = batches_of(targets, size=8)
-    network = make_deep_network()
-    tuned, result = bln_search.fine_tune(
-        network, "FF--", batches, batches, learning_rate=0.05, epochs=2, optimizer=torch.optim.SGD, score=score
-    )
-    expected = bln_search.apply_configuration(copy.deepcopy(network), result.before["FF--"])
-    expected.train()
-    for layer in (expected[1], expected[4]):
-        layer.train()
-    optimizer = torch.optim.SGD(expected.parameters(), lr=0.05)
-    for _ in range(2):
-        for x, y in batches:
-            optimizer.zero_grad()
-            right(expected(x), y).backward()
-            optimizer.step()
-    for parameter, other in zip(tuned.parameters(), expected.parameters(), strict=True):
-        torch.testing.assert_close(parameter, other, rtol=1e-9, atol=1e-9)
-
-
 @pytest.mark.parametrize("ignored", [0, 1, 7])
 def test_the_number_of_left_out_examples_is_printed(ignored):
     targets = make_classes()
@@ -386,15 +357,3 @@ def test_sums_over_many_elements_hold_in_half_precision(kind, dtype):
     torch.testing.assert_close(losses.double(), expected.losses, rtol=tolerance, atol=tolerance)
     if weights is not None:
         torch.testing.assert_close(weights.double(), expected.weights)
-
-
-def test_a_network_in_half_precision_has_the_loss_of_torch():
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(1, 4, 1), nn.BatchNorm2d(4), nn.Conv2d(4, 1, 1)).eval().half()
-    data = [(torch.randn(2, 1, 300, 300).half(), torch.randn(2, 1, 300, 300).half()) for _ in range(2)]
-    with torch.no_grad():
-        expected = torch.stack([F.mse_loss(network(x).double(), y.double()) for x, y in data]).mean().item()
-    ranked = bln_search.evaluate_configurations(
-        bln_search.convert(network, method="same"), data, data, score=nn.MSELoss()
-    )
-    assert ranked.as_is.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(expected, rel=2e-3)

@@ -101,15 +101,6 @@ def test_networks_are_compared_example_by_example(kind):
 MOVING = ("TT--", "moving")
 
 
-@pytest.mark.parametrize("kind", READ_ONCE)
-def test_what_can_be_read_once_is_refused_for_two_networks_and_two_roles(kind):
-    with pytest.raises(DataError, match=r"validation_loader is a .* can be read once, and 2 networks"):
-        bln_search.evaluate_configurations([NETWORK, make_network(1)], TRAIN, READ_ONCE[kind](X, Y))
-    loader = READ_ONCE[kind](X, Y)
-    with pytest.raises(DataError, match=r"are the same .* can be read once"):
-        bln_search.evaluate_configurations(NETWORK, loader, loader)
-
-
 @pytest.mark.parametrize("kind", REFUSED)
 def test_refused_loaders_name_their_role(kind):
     make, message = REFUSED[kind]
@@ -161,18 +152,6 @@ def test_random_augmentation_is_refused_for_several_networks_only():
     assert bln_search.evaluate_configurations(NETWORK, TRAIN, loader).as_is is not None
     with pytest.raises(DataError, match="validation_loader yields other examples"):
         bln_search.evaluate_configurations([NETWORK, make_network(1)], TRAIN, loader)
-
-
-def test_other_numbers_of_examples_are_refused_for_several_networks():
-    class Shrinks:
-        length = 7
-
-        def __iter__(self):
-            Shrinks.length -= 1
-            return iter(cut(X, Y)[: self.length])
-
-    with pytest.raises(DataError, match="yields 100 examples for one network and 120 for another"):
-        bln_search.evaluate_configurations([NETWORK, make_network(1)], TRAIN, Shrinks())
 
 
 def test_equal_examples_are_joined_in_their_order():

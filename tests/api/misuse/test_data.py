@@ -221,13 +221,6 @@ def test_a_network_that_does_not_fit_is_an_error_before_the_pass_of_another():
     assert networks[0].calls <= 2
 
 
-def test_a_class_that_does_not_exist_in_a_later_mini_batch_names_its_loader():
-    with pytest.raises(DataError, match="validation_loader yields the class 7, the network has 2 outputs"):
-        bln_search.evaluate_configurations(
-            make_network(), TRAIN, with_batch(3, lambda x, y: (x, torch.full_like(y, 7)))
-        )
-
-
 def test_missing_values_that_the_network_replaces_are_no_error():
     class Replaces(Counted):
         def forward(self, x):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import csv
-import dataclasses
 import io
 import json
 
@@ -133,24 +132,6 @@ def test_a_recommendation_has_the_lowest_value_or_a_reason(ranked):
             assert recommendation.excess == 0 or any(reasons)
 
 
-def test_a_recommendation_names_the_row_of_lowest_value(ranked):
-    for over in Criterion:
-        recommendation = ranked.recommendation_for(batch_size=4, over=over)
-        selected = ranked.at_batch_size(4).rows_over_conditions
-        position = int(selected.criterion_values(over).argmin())
-        assert recommendation.lowest.configuration == selected.keys[position].configuration
-        assert recommendation.lowest.row.estimate == selected.keys[position].estimate
-
-
-def test_a_kept_deployed_row_names_the_lowest_row(ranked):
-    recommendation = ranked.recommendation_for(batch_size=4, over="large")
-    kept = dataclasses.replace(recommendation, value=3.0, excess=2.75, is_as_is=True)
-    (fact,) = (line for line in kept.headline_and_fact_lines if "current configuration" in line)
-    assert fact.endswith(f"The lowest is {recommendation.lowest}: 0.2500.")
-    best = dataclasses.replace(recommendation, excess=0.0, is_as_is=True)
-    assert "The lowest is" not in "".join(best.headline_and_fact_lines)
-
-
 def test_rows_no_better_than_the_class_frequencies_are_not_recommended(network):
     """With one example, the mean of the mini-batch removes the example; under a large shift no other row is better."""
     at_one = bln_search.evaluate_configurations(network, TRAIN, conditions(), batch_sizes=[1])
@@ -238,12 +219,6 @@ def test_records_csv_and_html_have_every_row(ranked):
     assert all(name in printed for name in (*ranked, "mean", "worst", "regret", "all"))
 
 
-def test_a_frame_has_the_records(ranked):
-    pandas = pytest.importorskip("pandas")
-    assert isinstance(ranked.to_frame(), pandas.DataFrame)
-    assert len(ranked.by_batch_size.to_frame()) == 18
-
-
 def test_test_figures_are_reported_and_do_not_select():
     test = {name: make_data(60, 9) for name in conditions()}
     with_test = bln_search.evaluate_configurations(trained(), TRAIN, conditions(), test_loader=test)
@@ -275,33 +250,6 @@ def test_conditions_may_have_different_numbers_of_examples():
     assert set(result.rows_over_conditions.verdicts) & set(RowVerdict)
     assert result.recommended_for(over="worst").row.rank
     assert "verdict" in result.to_records()[0]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"validation_loader": {}}, "no condition"),
-        ({"validation_loader": {"two words": make_data()}}, "name of a condition"),
-        ({"validation_loader": {3: make_data()}}, "name of a condition"),
-        ({"validation_loader": {"worst": make_data()}}, "criterion"),
-        ({"test_loader": make_data()}, "a single loader"),
-        ({"test_loader": {"clean": make_data()}}, "a test loader for each condition"),
-        ({"validation_loader": make_data(), "test_loader": {"clean": make_data()}}, "test_loader has conditions"),
-    ],
-)
-def test_impossible_conditions_are_an_error_before_any_pass(arguments, message):
-    class Never:
-        def __iter__(self):
-            raise AssertionError("a pass over the data")
-
-    loaders = {"validation_loader": conditions(), **arguments}
-    with pytest.raises(ValueError, match=message):
-        bln_search.evaluate_configurations(trained(), Never(), **loaders)
-
-
-def test_an_empty_loader_names_its_condition():
-    with pytest.raises(bln_search.DataError, match=r"validation_loader\['noise'\] yields no mini-batch"):
-        bln_search.evaluate_configurations(trained(), TRAIN, {"clean": make_data(), "noise": []})
 
 
 @pytest.mark.parametrize(

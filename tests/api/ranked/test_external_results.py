@@ -54,14 +54,6 @@ def test_saved_table_gives_the_same_results(ranked, tmp_path):
     assert len(digests) == 1
 
 
-def test_double_precision_results_pass_the_check():
-    batches = [(x.double(), y) for x, y in VALIDATION]
-    ranked = bln_search.evaluate_configurations(trained().double(), batches, batches)
-    results = ranked.to_external_results("own")
-    assert decode_results_and_list_problems(results).problems == ()
-    assert [network.name for network in results.networks] == ["network 0"]
-
-
 def test_rows_without_a_value_keep_their_reason():
     ranked = bln_search.evaluate_configurations(trained(), make_data(20, 1, size=1), VALIDATION)
     undefined = [row for row in ranked.board.rows if not row.metrics]
@@ -132,15 +124,6 @@ def test_several_conditions_are_one_study(under_conditions, ranked_under):
         table = under_conditions[condition].of_network(evaluation.network)
         key = EvaluationKey(evaluation.configuration, evaluation.estimate, evaluation.batch_size, evaluation.split)
         assert evaluation.loss == pytest.approx(float(table.outcomes[key].losses.mean(dtype="float64")))
-
-
-def test_conditions_of_a_saved_table_are_submitted_alike(under_conditions, tmp_path):
-    loaded = bln_search.load_ranked(under_conditions.save(tmp_path / "ranked"))
-    digests = {
-        decode_results_and_list_problems(table.to_external_results("own")).sha256
-        for table in (under_conditions, loaded)
-    }
-    assert len(digests) == 1
 
 
 def test_unknown_or_reserved_condition_is_one_clear_error(under_conditions):

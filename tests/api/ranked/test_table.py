@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from html.parser import HTMLParser
 
 import pytest
@@ -52,13 +51,6 @@ def test_a_code_has_its_best_row(ranked, of_two_sizes):
         rows = [row for row in of_two_sizes if str(row.configuration) == code]
         assert len(rows) == (1 if rows[0].is_independent else 2)
         assert of_two_sizes[code].row == rows[0].row == min((row.row for row in rows), key=lambda row: row.rank)
-
-
-def test_a_row_of_a_code_can_be_applied(ranked):
-    network = bln_search.apply_configuration(make_network(), ranked["TTTT"]).eval()
-    losses = [nn.functional.cross_entropy(network(x), y, reduction="none") for x, y in make_loader(seed=1)]
-    expected = ranked["TTTT"].row.metrics[Split.VALIDATION].loss.mean
-    assert torch.cat(losses).mean().item() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("code", ["TT--", "ABCD", ""])
@@ -126,10 +118,6 @@ def test_a_notebook_shows_the_printed_table(ranked):
     assert all(" ".join(text.split()) in printed for text in html.paragraphs)
 
 
-def test_a_notebook_shows_why_rows_have_no_rank():
-    assert any("m = 1" in text for text in Cells(undefined_rows()._repr_html_()).paragraphs)
-
-
 def test_best_independent_is_the_first_row_without_the_mini_batch(ranked):
     row = ranked.best_batch_independent
     assert row.row == next(row.row for row in ranked if row.configuration.is_deterministic)
@@ -159,10 +147,6 @@ def test_a_value_for_each_slot_makes_a_row_depend_on_the_position():
     assert not ranked["TTTT"].is_independent
     assert ranked["TTFF"].is_independent
     assert str(ranked.best_batch_independent.configuration) == "TTFF"
-
-
-def test_the_documentation_of_a_table_names_its_keys(ranked):
-    assert re.search(r'ranked\["TTTT"\]', type(ranked).__doc__)
 
 
 @pytest.mark.parametrize(("columns", "widest"), [("80", 80), ("120", 120), (None, 160)])
