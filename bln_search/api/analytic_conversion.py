@@ -43,15 +43,8 @@ def bind_layers_preserving_outputs(
 ) -> None:
     """Bind the new layers of a network, and set their γ and β so that its outputs in evaluation mode stay the same.
 
-    A layer that replaces one without running statistics keeps γ and β.
-
-    Args:
-        network: With the new layers.
-        replacement_of: The new layer, or a module with it inside, of each replaced one.
-        example_inputs: (N, ...).
-
-    Raises:
-        ModelError: A layer cannot be bound.
+    A layer that replaces one without running statistics keeps γ and β. `replacement_of` has the new layer, or a module
+    with it inside, of each replaced one. Raises ModelError if a layer cannot be bound.
     """
     bind_analytic_layers(network, example_inputs)
     with ExitStack() as stack:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -56,26 +57,27 @@ def apply_configuration(network: nn.Module, choice: Choice, *, allow_other_weigh
     check_network_is_module(network, "apply_configuration(network, choice)")
     parse_flag("allow_other_weights", allow_other_weights)
     layers = get_norms_by_name(network)
-    if isinstance(choice, RankedConfiguration):
-        choice = choice.with_populations_of_network(network)
-    configurations, populations = _configurations_and_populations_by_layer(choice, network, list(layers))
-    blends = _blend_weights_by_layer(choice, layers)
-    unknown_layers = sorted((configurations.keys() | populations.keys()) - layers.keys())
+    applied = _resolve_choice(choice, network, list(layers))
+    unknown_layers = sorted((applied.configurations.keys() | applied.populations.keys()) - layers.keys())
     if unknown_layers:
         raise ModelError(
             f"this is not the network that was evaluated: the layer {unknown_layers[0]} is not in this one"
         )
-    _check_populations_belong_to_weights(choice, network, allow_other_weights=allow_other_weights)
+    _check_populations_belong_to_weights(choice, applied, network, allow_other_weights=allow_other_weights)
     snapshots = {layer: layer.configured_state() for layer in layers.values()}
     try:
-        for name, configuration in configurations.items():
-            layers[name].configure(configuration, populations.get(name), blends.get(name))
+        for name, configuration in applied.configurations.items():
+            layers[name].configure(configuration, applied.populations.get(name), applied.blends.get(name))
         _check_any_layer_has_its_populations(layers.values())
     except BaseException:
         for layer, snapshot in snapshots.items():
             layer.restore_configured_state(snapshot)
         raise
-    if _outputs_depend_on_batch(choice, layers, configurations):
+    depends_on_batch = any(
+        not configuration.restricted_to_statistics_of(layers[name].method).is_deterministic
+        for name, configuration in applied.configurations.items()
+    )
+    if depends_on_batch and not applied.is_independent:
         warnings.warn(
             f"{choice} depends on the mini-batch: the output for an example changes with the other examples. The best "
             "row without this dependence is best_batch_independent of the table",
@@ -85,13 +87,56 @@ def apply_configuration(network: nn.Module, choice: Choice, *, allow_other_weigh
     return network
 
 
-def _check_populations_belong_to_weights(choice: Choice, network: nn.Module, *, allow_other_weights: bool) -> None:
+@dataclass(frozen=True)
+class _AppliedConfigurations:
+    """What a choice means for a network: configurations, population values and weights of blends by layer.
+
+    `is_independent` says that outputs are known to be independent of the mini-batch, because evaluation skips the
+    layers that depend on it.
+    """
+
+    configurations: Mapping[str, InferenceConfiguration]
+    populations: LayerPopulationsByName = field(default_factory=dict)
+    blends: Mapping[str, PopulationWeight] = field(default_factory=dict)
+    measured_with: NetworkFingerprint | None = None
+    is_independent: bool = False
+
+
+def _resolve_choice(choice: Choice, network: nn.Module, names: Sequence[str]) -> _AppliedConfigurations:
+    if isinstance(choice, RankedConfiguration):
+        row = choice.with_populations_of_network(network)
+        configurations = {name: row.configuration_of_layer(name) for name in names}
+        blends = {} if row.blend is None else dict.fromkeys(names, row.blend)
+        return _AppliedConfigurations(
+            configurations, row.populations, blends, row.measured_with, is_independent=row.is_independent
+        )
+    if isinstance(choice, PerLayerConfigurationWithPopulations):
+        configurations = dict(zip(choice.layers, choice.configuration.configurations, strict=True))
+        return _AppliedConfigurations(configurations, choice.populations, choice.blends, choice.measured_with)
+    if not isinstance(choice, PerLayerConfiguration | InferenceConfiguration | str):
+        raise ModelError(
+            f"a {type(choice).__name__} is not a configuration: give a row of a table, as in ranked.recommended or "
+            'ranked[0], or a configuration, as in "FFFF"'
+        )
+    parsed = _parse_configuration_code(choice) if isinstance(choice, str) else choice
+    if isinstance(parsed, InferenceConfiguration):
+        return _AppliedConfigurations(dict.fromkeys(names, parsed))
+    names = _layer_names_in_execution_order(network, names, parsed)
+    if len(parsed.configurations) != len(names):
+        raise ModelError(
+            f"{parsed} has configurations for {len(parsed.configurations)} layers, the network has {len(names)} "
+            f"normalization layers: {', '.join(names)}"
+        )
+    return _AppliedConfigurations(dict(zip(names, parsed.configurations, strict=True)))
+
+
+def _check_populations_belong_to_weights(
+    choice: Choice, applied: _AppliedConfigurations, network: nn.Module, *, allow_other_weights: bool
+) -> None:
     """Raise ModelError, or warn, where the values of a row were measured with other weights."""
-    if not isinstance(choice, RankedConfiguration | PerLayerConfigurationWithPopulations):
+    if applied.measured_with is None or not applied.populations:
         return
-    if choice.measured_with is None or not choice.populations:
-        return
-    different = choice.measured_with.describe_difference(NetworkFingerprint.of_network(network))
+    different = applied.measured_with.describe_difference(NetworkFingerprint.of_network(network))
     if different is None:
         return
     problem = (
@@ -106,68 +151,20 @@ def _check_populations_belong_to_weights(choice: Choice, network: nn.Module, *, 
     warnings.warn(f"{problem}; its outputs may be wrong", stacklevel=3)
 
 
-def _blend_weights_by_layer(choice: Choice, names: Iterable[str]) -> Mapping[str, PopulationWeight]:
-    """The weights of the population in blended statistics, by layer."""
-    if isinstance(choice, PerLayerConfigurationWithPopulations):
-        return choice.blends
-    blend = choice.blend if isinstance(choice, RankedConfiguration) else None
-    return {} if blend is None else dict.fromkeys(names, blend)
-
-
-def _outputs_depend_on_batch(
-    choice: Choice, layers: Mapping[str, Normalization], configurations: Mapping[str, InferenceConfiguration]
-) -> bool:
-    """Whether the output for an example depends on the other examples; layers that evaluation skips do not count."""
-    if isinstance(choice, RankedConfiguration) and choice.is_independent:
-        return False
-    return any(
-        not configuration.restricted_to_statistics_of(layers[name].method).is_deterministic
-        for name, configuration in configurations.items()
-    )
-
-
 def _check_any_layer_has_its_populations(layers: Iterable[Normalization]) -> None:
-    """Raise ModelError if no layer has the population values that it reads."""
-    readers = [(layer, missing) for layer in layers if (missing := _find_missing_population_values(layer)) is not None]
-    if readers and all(missing for _, missing in readers):
-        layer, missing = readers[0]
+    """Raise ModelError if layers read population values, and no layer has those that it reads."""
+    readers = [
+        layer
+        for layer in layers
+        if any(layer.configuration.source_of(statistic).reads_stored_value for statistic in layer.method.statistics)
+    ]
+    missing = [missing_stored_statistics(layer) for layer in readers]
+    if readers and all(missing):
         raise ModelError(
-            f"{layer.configuration} reads {', '.join(missing)} from the population, and no layer of this network was "
-            "given such values: apply a row of a ranked table, as in apply_configuration(network, ranked.recommended)"
+            f"{readers[0].configuration} reads {', '.join(map(str, missing[0]))} from the population, and no layer of "
+            "this network was given such values: apply a row of a ranked table, as in "
+            "apply_configuration(network, ranked.recommended)"
         )
-
-
-def _find_missing_population_values(layer: Normalization) -> list[str] | None:
-    """The population values that a layer reads and does not have; None if it reads none."""
-    reads_population = any(
-        layer.configuration.source_of(statistic).reads_stored_value for statistic in layer.method.statistics
-    )
-    return [str(statistic) for statistic in missing_stored_statistics(layer)] if reads_population else None
-
-
-def _configurations_and_populations_by_layer(
-    choice: Choice, network: nn.Module, names: Sequence[str]
-) -> tuple[dict[str, InferenceConfiguration], LayerPopulationsByName]:
-    """The configuration of each layer, and the population values of the choice."""
-    if isinstance(choice, PerLayerConfigurationWithPopulations):
-        return dict(zip(choice.layers, choice.configuration.configurations, strict=True)), choice.populations
-    if isinstance(choice, RankedConfiguration):
-        return {name: choice.configuration_of_layer(name) for name in names}, choice.populations
-    if not isinstance(choice, PerLayerConfiguration | InferenceConfiguration | str):
-        raise ModelError(
-            f"a {type(choice).__name__} is not a configuration: give a row of a table, as in ranked.recommended or "
-            'ranked[0], or a configuration, as in "FFFF"'
-        )
-    parsed = _parse_configuration_code(choice) if isinstance(choice, str) else choice
-    if isinstance(parsed, InferenceConfiguration):
-        return dict.fromkeys(names, parsed), {}
-    names = _layer_names_in_execution_order(network, names, parsed)
-    if len(parsed.configurations) != len(names):
-        raise ModelError(
-            f"{parsed} has configurations for {len(parsed.configurations)} layers, the network has {len(names)} "
-            f"normalization layers: {', '.join(names)}"
-        )
-    return dict(zip(names, parsed.configurations, strict=True)), {}
 
 
 def _layer_names_in_execution_order(

@@ -221,9 +221,7 @@ def _find_nearest_parameter(network: nn.Module, layer: nn.Module) -> Tensor | No
 def _disable_nested_tensors_in_encoders(network: nn.Module, *, keep_zeros: bool) -> None:
     """Disable nested tensors in torch's encoders, because the layers of bln-search do not accept them.
 
-    Args:
-        network: The converted network.
-        keep_zeros: Return zeros at padding positions, as nested tensors do.
+    With `keep_zeros` an encoder returns zeros at padding positions, as nested tensors do.
     """
     for encoder in network.modules():
         if isinstance(encoder, nn.TransformerEncoder):

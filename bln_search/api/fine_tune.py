@@ -199,14 +199,7 @@ def _apply_row_without_warning(network: nn.Module, row: RankedConfiguration) -> 
 
 
 class _FineTuningCallbacks:
-    """Mini-batches, loss and population values of a network in training.
-
-    Args:
-        network: The network.
-        loader: Training mini-batches.
-        options: Arguments of `evaluate_configurations`.
-        per_slot: Feature populations have a value for each slot of the mini-batch.
-    """
+    """Mini-batches, loss and population values of a network in training; options of `evaluate_configurations`."""
 
     def __init__(self, network: nn.Module, loader: Loader, options: Mapping[str, Any], *, per_slot: bool) -> None:
         self.network, self.per_slot = network, per_slot

@@ -78,14 +78,9 @@ class ConditionMeasurements:
 
 @dataclass(frozen=True)
 class LoadedSplit:
-    """A split in memory.
+    """A split in memory: mini-batches of one size, and what those that were evaluated have shown.
 
-    Attributes:
-        loader: The argument of its loader.
-        batch_size: The inference mini-batch size.
-        batches: Mini-batches of this size.
-        not_finite_note: Its first mini-batch whose inputs are not finite; None without one.
-        earlier: What the mini-batches that were evaluated have shown.
+    `not_finite_note` names its first mini-batch whose inputs are not finite; None without one.
     """
 
     loader: str
@@ -97,11 +92,6 @@ class LoadedSplit:
 
 class NetworkEvaluator:
     """The evaluation of one network. Its data are checked when it is made; no pass over them begins before.
-
-    Args:
-        network: The network.
-        data: Populations and conditions.
-        settings: What is evaluated.
 
     Raises:
         ModelError: The network cannot be evaluated.
@@ -192,14 +182,7 @@ class NetworkEvaluator:
     def evaluate_batches_of_split(
         self, split: LoadedSplit, batches: Sequence[int], rows: Sequence[InferenceRow], prepared: PreparedRows
     ) -> list[ExampleOutcomes | str]:
-        """Outcomes of each row on some mini-batches of a split, or the reason why it is undefined.
-
-        Args:
-            split: The split.
-            batches: Positions of the mini-batches.
-            rows: The rows.
-            prepared: Their populations.
-        """
+        """Outcomes of each row on the mini-batches at some positions of a split, or the reason why it is undefined."""
         settings = self._settings
         names = [f"mini-batch {position} (counted from 0) of {split.loader}" for position in batches]
         chosen = [split.batches[position] for position in batches]

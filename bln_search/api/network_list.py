@@ -13,13 +13,9 @@ from bln_search.norms.network.layers import get_norms_by_name
 
 
 def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[nn.Module]:
-    """The networks to evaluate.
+    """The networks to evaluate. A module that is itself a sequence, as `nn.Sequential`, is one network.
 
-    A module that is itself a sequence, as `nn.Sequential`, is one network.
-
-    Args:
-        network: One network, or several.
-        call: How the function is called, for the message.
+    `call` is how the function is called, for the message.
 
     Raises:
         ModelError: One of them is not a network, has no normalization layers, or has others than the first one.

@@ -55,14 +55,8 @@ class PreparedNetwork:
     """One network with its data. Mini-batches are tried when it is made; no pass over the data begins before.
 
     Args:
-        network: The network.
-        data: Populations and conditions.
-        score: Losses of examples.
-        forward: Calls the network, or None.
-        target: Returns the targets in a mini-batch, or None.
         per_slot: Feature populations have a value for each slot of the mini-batch.
         one_pass: Mini-batches of splits must fit the one pass.
-        progress: Lines of progress.
 
     Raises:
         ModelError: The network cannot be evaluated.
@@ -109,13 +103,7 @@ class PreparedNetwork:
 def list_possible_inference_rows(
     layers: Mapping[str, Normalization], estimates: MomentsByEstimate, blends: Sequence[PopulationWeight] = ()
 ) -> list[InferenceRow]:
-    """Every configuration, under each estimate of the statistics that it takes from the population, and blended.
-
-    Args:
-        layers: Layers of the network, by name.
-        estimates: Moments of the layers by population.
-        blends: Weights of the population in blended statistics.
-    """
+    """Every configuration, under each estimate of the statistics that it takes from the population, and blended."""
     with_own_letter = [estimate for estimate in PopulationEstimate if estimate.has_own_source_letter]
     statistics_by_estimate = {
         estimate: {statistic for name in moments for statistic in layers[name].method.statistics}

@@ -12,12 +12,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 
 class ProgressLines:
-    """Prints how far the present part of an evaluation is.
-
-    Args:
-        enabled: False prints nothing.
-        clock: Returns the time in seconds.
-    """
+    """Prints how far the present part of an evaluation is, unless disabled. The clock returns seconds."""
 
     def __init__(self, *, enabled: bool, clock: Callable[[], float] = time.monotonic) -> None:
         self._enabled, self._clock = enabled, clock
@@ -26,13 +21,7 @@ class ProgressLines:
         self._total: int | None = None
 
     def start_part(self, part: str, unit: str, total: int | None) -> None:
-        """Begin a part.
-
-        Args:
-            part: What is read or evaluated.
-            unit: What is counted, in the plural.
-            total: How many there are; None where it is unknown.
-        """
+        """Begin a part, of which a number of units (in the plural) is counted; None where the total is unknown."""
         self._part, self._unit, self._total, self._done = part, unit, total, 0
 
     def advance_to(self, done: int) -> None:

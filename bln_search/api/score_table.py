@@ -57,12 +57,7 @@ class ScoreTable:
 
 
 def read_score_table(table: Any, names: Iterable[str] | None, seed: str) -> ScoreTable:
-    """The scores of a table in any of the forms of `bln_search.compare`.
-
-    Args:
-        table: The table.
-        names: Names of the rows of an array.
-        seed: Name of the seed in a study of Optuna.
+    """The scores of a table in any of the forms of `bln_search.compare`, whose arguments these are.
 
     Raises:
         DataError: The scores cannot be compared.
@@ -106,7 +101,12 @@ def _read_array(array: Any, names: Iterable[str] | None) -> ScoreTable:
         raise DataError(
             f"{len(listed)} names for an array of shape {scores.shape}: its second axis is that of the rows"
         )
-    return ScoreTable(listed, range(len(scores)), scores if scores.ndim == 3 else scores[..., None])
+    return _table_of_array(listed, scores)
+
+
+def _table_of_array(names: Sequence[str], scores: Floats) -> ScoreTable:
+    """The table of scores (seeds, rows) or (seeds, rows, examples)."""
+    return ScoreTable(names, range(len(scores)), scores if scores.ndim == 3 else scores[..., None])
 
 
 def _read_mapping(table: Mapping[Any, Any]) -> ScoreTable:
@@ -127,11 +127,7 @@ def _read_mapping(table: Mapping[Any, Any]) -> ScoreTable:
             )
     if not rows:
         raise DataError("the table has no rows: at least two are needed to compare")
-    stacked = np.stack(list(rows.values()), axis=1)
-    scores = stacked if stacked.ndim == 3 else stacked[..., None]
-    return ScoreTable(
-        [str(name) for name in rows], range(len(scores)), scores if scores.ndim == 3 else scores[..., None]
-    )
+    return _table_of_array([str(name) for name in rows], np.stack(list(rows.values()), axis=1))
 
 
 def _read_frame(frame: Any) -> ScoreTable:

@@ -66,12 +66,7 @@ def check_stop(
 
 
 class _StagedNetwork:
-    """One network with its validation split and the outcomes of the stages so far.
-
-    Args:
-        evaluator: Of the network.
-        condition: The loaders.
-    """
+    """One network with its validation split and the outcomes of the stages so far."""
 
     def __init__(self, evaluator: NetworkEvaluator, condition: Condition) -> None:
         self._evaluator, self._condition = evaluator, condition
@@ -112,13 +107,7 @@ class _StagedNetwork:
     def rank_rows(
         self, read: NDArray[np.intp], left: Mapping[InferenceRow, str], reading: StagedReading
     ) -> RankedConfigurations:
-        """The table of the examples that were read.
-
-        Args:
-            read: Positions of the mini-batches in the order of reading.
-            left: Rows that have left, with the reason.
-            reading: How much was read.
-        """
+        """The table of the examples of these mini-batches, in the order of reading. left: with the reason."""
         self._measured.evaluations[:] = self._evaluate_rows(read, left)
         return self._evaluator.make_table(self._condition, self._prepared, self._measured, reading)
 
@@ -153,11 +142,6 @@ def evaluate_until_decided(
     evaluators: Sequence[NetworkEvaluator], condition: Condition, fingerprints: tuple[str, ...]
 ) -> RankedConfigurations:
     """Evaluate networks on the validation split stage by stage, until the recommendation is decided.
-
-    Args:
-        evaluators: Of each network.
-        condition: The loaders.
-        fingerprints: Of the parameters of several networks; empty for one network.
 
     Raises:
         DataError: A loader does not yield the same examples for each network.

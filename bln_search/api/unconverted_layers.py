@@ -81,11 +81,7 @@ def format_unconverted_layers(layers: Iterable[UnconvertedLayer]) -> str:
 
 
 def check_not_wrapped_for_distributed_training(network: nn.Module) -> None:
-    """Raise ModelError where a wrapper already holds the parameters and buffers that a conversion would replace.
-
-    Args:
-        network: The network.
-    """
+    """Raise ModelError where a wrapper already holds the parameters and buffers that a conversion would replace."""
     for name, module in network.named_modules():
         kind = next((base.__name__ for base in type(module).__mro__ if base.__name__ in _DISTRIBUTED_WRAPPERS), None)
         if kind is not None:

@@ -26,12 +26,7 @@ Weights = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class SearchWeights:
-    """The weights of the examples of a search.
-
-    Attributes:
-        validation: Of the validation split, (n,).
-        test: Of the test split, (n,); None without one.
-    """
+    """The weights of the examples (n,) of the validation split, and of the test split if there is one."""
 
     validation: Weights
     test: Weights | None
@@ -80,15 +75,8 @@ def find_search_weights(
 ) -> SearchWeights | None:
     """Find the weights of all examples by a forward pass; None where all weigh the same.
 
-    Args:
-        score: Losses, correctness and weights of examples.
-        adapter: Of the network.
-        validation: Mini-batches of the validation split.
-        test: Mini-batches of the test split; None without one.
-        folds: The fold of each validation mini-batch.
-
     Raises:
-        DataError: No example of a split counts, or none outside of a fold.
+        DataError: No example of a split counts, or none outside of a fold of validation mini-batches.
         ModelError: The weights depend on the outputs.
     """
     if not isinstance(score, WeightedScore):

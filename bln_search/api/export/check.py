@@ -23,7 +23,6 @@ class OutputParityAtBatchSize:
     """The comparison at one mini-batch size.
 
     Attributes:
-        batch_size: The size.
         largest_output: Largest absolute output of the eager network; None if it is undefined at this size.
         differences: Largest absolute difference from the eager network, by form.
         reason: Why the network is undefined at this size; None if it is defined.
@@ -43,15 +42,7 @@ class OutputParityAtBatchSize:
 
 @dataclass(frozen=True)
 class ProgramFigures:
-    """What an exported program achieves on the test split.
-
-    Attributes:
-        form: The program.
-        examples: Number of examples.
-        batch_size: Size of the mini-batches.
-        loss: Mean loss.
-        accuracy: Accuracy (fraction); None for a task without.
-    """
+    """What an exported program achieves on the test split. The accuracy is a fraction, None for a task without."""
 
     form: str
     examples: int
@@ -66,7 +57,6 @@ class OutputParity:
 
     Attributes:
         inputs: Description of the inputs.
-        sizes: The results, one for each mini-batch size.
         test: What an exported program achieves on the test split of its study; None for a user's own network.
     """
 
@@ -110,13 +100,8 @@ def compare_outputs_of_forms(
 ) -> OutputParity:
     """Compare the outputs of every form with those of `eager`, at each mini-batch size.
 
-    Args:
-        eager: The network as a PyTorch module.
-        forms: The other forms, by name.
-        examples: The inputs, repeated if a mini-batch is larger.
-        inputs_text: Description of the inputs.
-        sizes: The mini-batch sizes.
-        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
+    Examples are repeated if a mini-batch is larger. Beyond `largest_batch_size`, None without a bound, the
+    configuration is undefined.
     """
     comparisons = []
     for size in sizes:

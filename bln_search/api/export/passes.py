@@ -53,11 +53,7 @@ class ExampleInputs:
 
 
 def parse_example_inputs(value: object, network: nn.Module) -> ExampleInputs:
-    """The example inputs of a user as copies on the CPU.
-
-    Args:
-        value: A tensor, a tuple or list of tensors, or tensors by the name of an argument of the forward pass.
-        network: The network whose forward pass takes them.
+    """The example inputs of a user as copies on the CPU: a tensor, several, or tensors by the name of an argument.
 
     Raises:
         DataError: It consists of something else than tensors with the same number of examples on the first axis.
@@ -101,14 +97,10 @@ def _forward_argument_names(network: nn.Module, count: int) -> list[str]:
 
 
 def flatten_outputs_by_name(outputs: Any, name: str = "outputs") -> dict[str, Tensor]:
-    """The tensors of the outputs in order, by name: `outputs`, or the keys and positions that lead to a tensor.
-
-    Args:
-        outputs: What the network returns: a tensor, or tensors in tuples, lists and dictionaries.
-        name: Name of the output if it is one tensor.
+    """The tensors of the outputs in order, by name: `name` for one tensor, else the keys and positions that lead to it.
 
     Raises:
-        ExportError: The outputs contain something else.
+        ExportError: The outputs contain something else than tensors in tuples, lists and dictionaries.
     """
     return {name: outputs} if isinstance(outputs, Tensor) else dict(_iter_named_tensor_leaves(outputs, ""))
 

@@ -44,15 +44,9 @@ def write_torch_and_onnx_programs(
     folder: Path,
     formats: Collection[ExportFormat],
 ) -> None:
-    """Write model.pt2 and model.onnx, for mini-batches of one to `largest_batch_size` examples.
+    """Write model.pt2 and model.onnx, for mini-batches of one to `largest_batch_size` examples; None without a bound.
 
-    Args:
-        network: The network in evaluation mode, on the CPU.
-        examples: Inputs of the network.
-        output_names: Names of its outputs in the ONNX program.
-        largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
-        folder: Where the programs are written.
-        formats: The programs to write.
+    The network is in evaluation mode, on the CPU; `output_names` are those of the ONNX program.
 
     Raises:
         ExportError: torch cannot trace the network, or ONNX has no operator that it needs.

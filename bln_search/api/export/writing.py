@@ -46,16 +46,13 @@ _EVALUATED_FORMS = (ExportFormat.TORCH_EXPORT, ExportFormat.ONNX, ExportFormat.S
 
 @dataclass(frozen=True)
 class ExportPlan(Generic[_Description]):
-    """What is written.
+    """What is written of a network in evaluation mode, on the CPU, with its configuration.
 
     Attributes:
-        network: The network in evaluation mode, on the CPU, with its configuration.
         description: The content of configuration.json without folding and files.
         card: Makes the text of the model card.
-        examples: Inputs for which all forms are compared.
-        inputs_text: Description of these inputs.
+        examples: Inputs for which all forms are compared, with their description.
         sizes: Mini-batch sizes of the comparison.
-        formats: The forms.
         reload: Reads the network from the weights in a folder.
         output_name: Name of the output in the ONNX program if the network returns one tensor.
         remedy: What helps if the forms differ, for the message.
@@ -105,16 +102,9 @@ def write_and_compare_export(
     overwrite: bool,
     on_step: Callable[[ExportStep], None] = lambda _step: None,
 ) -> tuple[_Description, OutputParity]:
-    """Write weights, programs, their comparison and a model card.
+    """Write weights, programs, their comparison and a model card, and return the complete description.
 
-    Args:
-        folder: The target, which `check_export_possible` accepted.
-        plan: What is written.
-        overwrite: Replace an earlier export.
-        on_step: Called before the forms are written, and before they are compared.
-
-    Returns:
-        The complete description, and the comparison.
+    `on_step` is called before the forms are written, and before they are compared.
 
     Raises:
         ExportError: torch cannot trace the network, two forms of it compute different outputs, or the folder cannot be

@@ -95,12 +95,7 @@ class BatchAdapter:
     def try_samples(self, splits: Iterable[RoleLoader], populations: Iterable[RoleLoader], score: Score) -> None:
         """Try the network and the score with a mini-batch of each loader, if one can be read in advance.
 
-        The first mini-batch of any other loader is tried when its reading begins.
-
-        Args:
-            splits: Loaders of mini-batches with targets.
-            populations: Loaders of mini-batches that may have none.
-            score: Losses of examples.
+        Those of populations may have no targets. The first one of any other loader is tried when its reading begins.
 
         Raises:
             DataError: A mini-batch does not fit the network or the score.
@@ -185,12 +180,9 @@ class BatchAdapter:
 
     @contextmanager
     def explained_failures(self, loader: str, batches: Iterable[tuple[str, Inputs]] | None = None) -> Iterator[None]:
-        """Within this context, name the layer and the mini-batch in which the network fails.
+        """Within this context, name the layer and the mini-batch of `loader` in which the network fails.
 
-        Args:
-            loader: The argument of the loader whose mini-batches are passed through the network.
-            batches: Mini-batches with their names, one of which may fail alone; None for the latest ones that were
-                read.
+        One of `batches` may fail alone; by default one of the latest that were read.
 
         Raises:
             DataError: The network fails for one of the mini-batches alone.

@@ -68,11 +68,7 @@ class BatchForms:
             )
 
     def extract_targets(self, batch: Any, name: str) -> Any:
-        """The targets in a mini-batch.
-
-        Args:
-            batch: What the loader yields.
-            name: The argument of the loader, for messages.
+        """The targets in a mini-batch of the loader with this name.
 
         Raises:
             DataError: There are none, or several parts may be the targets.
@@ -99,10 +95,7 @@ class BatchForms:
     def extract_inputs(self, batch: Any, name: str, *, with_targets: bool) -> Any:
         """The inputs in a mini-batch: a tensor, a dictionary of keywords, or a list of arguments.
 
-        Args:
-            batch: What the loader yields.
-            name: The argument of the loader, for messages.
-            with_targets: Whether a mini-batch must have targets. A tensor, or a list of one, is inputs alone.
+        If it need not have targets, a tensor, or a list of one, is inputs alone.
 
         Raises:
             DataError: The mini-batch has another form, or its second part may be an input or the targets.

@@ -47,12 +47,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class EvaluationData:
-    """Loaders in their roles.
-
-    Attributes:
-        populations: By name.
-        conditions: Validation data, and test data if there are any.
-    """
+    """Loaders in their roles: populations by name, and conditions."""
 
     populations: Mapping[str, RoleLoader]
     conditions: tuple[Condition, ...]
@@ -61,12 +56,7 @@ class EvaluationData:
     def from_loaders(
         populations: Mapping[str, Loader], conditions: LoadersByCondition, *, networks: int = 1
     ) -> EvaluationData:
-        """The loaders with the names of their arguments; no iteration begins.
-
-        Args:
-            populations: Loaders by the name of the population.
-            conditions: Loaders of each condition.
-            networks: The number of networks, each of which reads every loader.
+        """The loaders with the names of their arguments; each of the networks reads all of them. No iteration begins.
 
         Raises:
             DataError: A loader is no loader or an empty list, or an iterator that would be read more than once.

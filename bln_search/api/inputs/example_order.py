@@ -56,15 +56,10 @@ class ExampleOrder:
 
 
 def fingerprint_examples(inputs: Inputs, targets: Tensor, position: int = 0) -> Fingerprints:
-    """Fingerprint each example of a mini-batch.
+    """Fingerprint each example of a mini-batch. position: the number of examples in earlier mini-batches.
 
     Tensors and objects that have no entry for each example are part of the fingerprint of each example. Where the
     contents of an object are unknown its position is a part too: then only readings in an equal order are equal.
-
-    Args:
-        inputs: Of the mini-batch.
-        targets: Of the mini-batch.
-        position: Number of examples in earlier mini-batches.
     """
     examples = len(targets)
     tensors = [targets, inputs] if isinstance(inputs, Tensor) else [targets, *inputs.tensors]
@@ -128,13 +123,7 @@ def _as_bytes(x: Tensor) -> NDArray[np.uint8]:
 def reorder_evaluations(
     evaluations: list[Evaluation], read: Fingerprints, reference: Fingerprints, loader: str
 ) -> list[Evaluation]:
-    """The evaluations with their outcomes in the order of the first reading; equal examples keep their order.
-
-    Args:
-        evaluations: Of one reading.
-        read: The examples of that reading.
-        reference: The examples of the first reading.
-        loader: The argument of the loader, for the message.
+    """The evaluations of a reading with outcomes in the order of the reference; equal examples keep their order.
 
     Raises:
         DataError: The readings have other examples.

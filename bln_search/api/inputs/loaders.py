@@ -188,9 +188,8 @@ def is_iterator(loader: object) -> bool:
 def check_iterators_read_once(loaders: Iterable[tuple[str, object]], *, readers: str | None = None) -> None:
     """Raise DataError if an iterator would be read more than once.
 
-    Args:
-        loaders: Each loader with the argument that gave it.
-        readers: Who reads every loader several times, for the message; None where each is read once.
+    `loaders` has each loader with the argument that gave it. `readers` says who reads every loader several times; None
+    where each is read once.
     """
     arguments: dict[int, str] = {}
     for name, loader in loaders:

@@ -53,9 +53,7 @@ def _parse_metric(name: object, metric: UserMetric) -> Metric:
 class CountedExamplesObserver:
     """Passes outputs on without the examples that a score leaves out, as those whose targets are all ignored.
 
-    Args:
-        observe: Called with a row, its outputs and the targets of the examples that count.
-        score: Losses, correctness and weights of examples; weights are equal in all rows.
+    The weights of the score are equal in all rows.
     """
 
     def __init__(self, observe: OutputObserver, score: Score) -> None:

@@ -36,15 +36,12 @@ class DistinctRowsOfBoard:
 def merge_rows_equal_at_all_sizes(
     boards: Sequence[Leaderboard], outcomes: Sequence[OutcomesByKey], *, per_slot: bool
 ) -> list[DistinctRowsOfBoard]:
-    """Merge rows that are independent of the mini-batch and have equal outcomes at all sizes.
+    """The distinct rows of each condition: rows that are independent of the mini-batch and equal at all sizes once.
 
     Args:
         boards: The leaderboard of each validation condition; rows are merged if they are equal in all of them.
         outcomes: Outcomes of every network in every condition.
         per_slot: Whether rows may depend on the position in the mini-batch.
-
-    Returns:
-        The distinct rows of each condition.
     """
     groups: dict[tuple[InferenceConfiguration, str | None], list[LeaderboardRow]] = {}
     for row in boards[0].rows:

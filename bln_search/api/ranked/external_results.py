@@ -50,18 +50,9 @@ def build_external_results(
     data: str = "external",
     model: str = "external",
 ) -> ExternalResults:
-    """The results of a table; see `RankedConfigurations.to_external_results`.
+    """The results of a table, and of those of further conditions; see `RankedConfigurations.to_external_results`.
 
-    Args:
-        table: The table whose loss ranks the rows.
-        name: Name of the study.
-        ranking_condition: Name of the condition of this table; empty without conditions.
-        conditions: The tables of further conditions.
-        title: Title for display.
-        method: The method, if several have these configurations.
-        network_names: One name for each network.
-        data: Name of the data for display.
-        model: Name of the architecture for display.
+    `ranking_condition` is the condition of the table whose loss ranks the rows; empty without conditions.
 
     Raises:
         ModelError: The table or an argument cannot be submitted; the message says why.

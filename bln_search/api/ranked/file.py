@@ -46,11 +46,7 @@ _Converted = TypeVar("_Converted")
 
 
 class NumberedTensors:
-    """Named tensors of a file; each gets the next number.
-
-    Args:
-        tensors: Those of a file that is read.
-    """
+    """Named tensors of a file; each gets the next number."""
 
     def __init__(self, tensors: Mapping[str, Tensor] | None = None) -> None:
         self.tensors: dict[str, Tensor] = dict(tensors or {})
@@ -69,13 +65,10 @@ class NumberedTensors:
 
 
 def write_ranked_tables(networks: Sequence[Mapping[str | None, RankedRows]], path: str | PathLike[str]) -> Path:
-    """Write the tables of each network under each condition; file and errors as of `RankedConfigurations.save`.
+    """Write the tables of each network by condition; file and errors as of `RankedConfigurations.save`.
 
-    The conditions of a network share its populations, which are stored once.
-
-    Args:
-        networks: The tables of each network, by condition; a single condition may be without a name, None.
-        path: The file.
+    A single condition may be without a name, None. The conditions of a network share its populations, which are stored
+    once.
     """
     file = _add_missing_suffix(path)
     store = NumberedTensors()
@@ -111,14 +104,9 @@ def write_ranked_tables(networks: Sequence[Mapping[str | None, RankedRows]], pat
 def read_ranked_tables(
     path: str | PathLike[str], make_table: Callable[..., _Table]
 ) -> tuple[list[dict[str | None, _Table]], tuple[str, ...]]:
-    """Read what `write_ranked_tables` wrote; errors as of `load_ranked`.
+    """Read what `write_ranked_tables` wrote; errors as of `load_ranked`. The suffix of the file may be left out.
 
-    Args:
-        path: The file; the suffix may be left out.
-        make_table: Called with the attributes of each table.
-
-    Returns:
-        The tables of each network by condition, and the fingerprints of several networks.
+    `make_table` is called with the attributes of each table. Returns also the fingerprints of several networks.
     """
     file = Path(path) if Path(path).is_file() else _add_missing_suffix(path)
     metadata, tensors = _read_metadata_and_tensors(file)

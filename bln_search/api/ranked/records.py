@@ -28,10 +28,6 @@ def build_ranked_records(table: RankedRows, comparison: Comparison | None) -> li
 
     Columns have the names of the exports of a study. `verdict` is what is known beside the best row,
     `batch_sizes` all mini-batch sizes at which the row is the same, and `batch_size` the smallest of them.
-
-    Args:
-        table: The rows.
-        comparison: Comparison of the rows; None where there is none.
     """
     splits = {split for row in table.board.rows for split in row.metrics}
     verdicts = {} if comparison is None else {row.key: row.verdict.value for row in comparison.rows}

@@ -136,10 +136,7 @@ def left_out_lines(left_out_by_split: Mapping[Split, int], condition: str = "") 
 def format_chart_row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: Collection[int]) -> str:
     """Configuration, population and mini-batch size of a row, for charts: `FT-- source, m = 4`.
 
-    Args:
-        key: Identity of the row.
-        batch_sizes: Sizes of the row.
-        all_sizes: All sizes that were evaluated; a single one is not named.
+    The size is not named where a single one was evaluated.
     """
     name = " ".join(part for part in (str(key.configuration), key.estimate) if part)
     return name if len(all_sizes) < 2 else f"{name}, m = {_format_sizes(batch_sizes, all_sizes)}"
@@ -148,13 +145,7 @@ def format_chart_row_label(key: RowKey, batch_sizes: Sequence[int], all_sizes: C
 def mark_rows_of_all_sizes(
     table: FittedTable, batch_sizes: Sequence[Sequence[int]], all_sizes: Collection[int]
 ) -> FittedTable:
-    """The table with `all` in the column of mini-batch sizes for rows that are the same at all of several sizes.
-
-    Args:
-        table: The table.
-        batch_sizes: Sizes of each row.
-        all_sizes: All sizes that were evaluated.
-    """
+    """The table with `all` in the column of mini-batch sizes for rows that are the same at all of several sizes."""
     if len(all_sizes) < 2:
         return table
     cells = [_format_sizes(sizes, all_sizes) for sizes in batch_sizes]

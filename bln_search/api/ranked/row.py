@@ -123,12 +123,7 @@ class RankedConfiguration:
 def row_populations_and_layers_without_one(
     row: LeaderboardRow, populations: Mapping[str, LayerPopulationsByName]
 ) -> tuple[dict[str, LayerPopulation], frozenset[str]]:
-    """Return the values that a row reads by the name of the layer, and the layers without a population of its estimate.
-
-    Args:
-        row: The row.
-        populations: The population values of each layer, by estimate.
-    """
+    """The values that a row reads by the name of the layer, and the layers without a population of its estimate."""
     names = dict.fromkeys(name for layers in populations.values() for name in layers)
     read: dict[str, LayerPopulation] = {}
     without_estimate = set()

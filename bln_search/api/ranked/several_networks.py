@@ -40,14 +40,9 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
 def combine_tables_over_networks(
     networks: Sequence[NetworkTables], fingerprints: Sequence[str] = ()
 ) -> RankedConfigurations | RankedConditions:
-    """The result of an evaluation.
+    """The result of an evaluation: a table for one condition without a name, otherwise the tables of all conditions.
 
-    Args:
-        networks: The tables of each network; all have the same conditions.
-        fingerprints: Of the parameters of several networks; empty for one network.
-
-    Returns:
-        A table for one condition without a name, otherwise the tables of all conditions.
+    `fingerprints` are those of several networks; empty for one network.
     """
     by_condition = {
         name: rank_means_over_networks([tables[name] for tables in networks], tuple(fingerprints))
