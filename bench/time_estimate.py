@@ -19,7 +19,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.support.reporting import finish, make_parser, provenance, read_result, spread, write_document
+from bench.support.reporting import (
+    RESULTS,
+    find_study_file,
+    finish,
+    make_parser,
+    provenance,
+    read_result,
+    spread,
+    write_document,
+)
 from bln_search.cli.studies.time_estimate import time_estimate_to_record
 from bln_search.core.checkpoints import FolderStore
 from bln_search.execution.environment import ExecutionEnvironment
@@ -29,7 +38,6 @@ from bln_search.execution.trial import iter_epochs_of_trial_task
 from bln_search.specs import StudySpec, list_planned_trial_specs, load_study, parse_study
 from bln_search.training.step_timing import DeviceSynchronizedClock
 
-ROOT = Path(__file__).parents[1]
 SMALL_STUDIES = {
     "quickstart": """
 name: quickstart
@@ -65,14 +73,9 @@ LARGE_STUDIES = (
 )
 
 
-def find_study_file(name: str) -> Path:
-    """Return the file of a study of this repository."""
-    return next(path for folder in ("studies", "papers/studies") for path in (ROOT / folder).rglob(f"{name}.yaml"))
-
-
 def make_environment(data: Path, device: str, folder: Path) -> ExecutionEnvironment:
     """Return an environment that keeps decoded data sets for the next run."""
-    cache = ROOT / "build" / "time_estimates" / "cache"
+    cache = RESULTS.parents[1] / "build" / "time_estimates" / "cache"
     return ExecutionEnvironment(data, cache, FolderStore(folder / "checkpoints"), device)
 
 
@@ -120,7 +123,7 @@ def estimate_large_studies(
     clock = time.process_time if device == "cpu" else time.perf_counter
     for name in names:
         estimate = estimate_study_time(
-            load_study(find_study_file(name)),
+            load_study(find_study_file(name) or Path(name)),
             environment,
             seconds_per_group=seconds_per_group,
             stopwatch=DeviceSynchronizedClock(device, clock),

@@ -14,10 +14,10 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from bench.documents.benchmark_figures import benchmark_figures
-from bench.documents.claims.papers import read_paper
-from bench.documents.experiments import EXPERIMENTS
 from bench.documents.formats import FILTERS
 from bench.documents.functions import FUNCTIONS
+from papers.experiments.bln import EXPERIMENTS
+from papers.experiments.claims import read_paper
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = Path(__file__).parent / "templates"

@@ -17,10 +17,10 @@ from typing import Any
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bench.documents.ap2_cells import DECAY_STUDY, Cell, decay_run_name
 from bench.documents.pictures import draw
 from bench.support.reporting import load_result
 from bln_search.norms import BLN
+from papers.experiments.ap2_cells import DECAY_STUDY, Cell, decay_run_name
 
 Records = Sequence[Mapping[str, Any]]
 """Of each epoch its number, the mean, the values of the seeds and the band."""

@@ -12,18 +12,18 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from bench.documents.ap2_cells import DECAY_STUDY
-from bench.documents.collection.ap2 import collect_decay, collect_starts
 from bench.documents.collection.curves import collect_curves
 from bench.documents.collection.layers import collect_geometry, collect_layers
 from bench.documents.collection.leaderboard import collect_leaderboard
-from bench.documents.collection.published import collect_comparison, merge_into_result
-from bench.documents.experiments import EXPERIMENTS
 from bench.support.reporting import provenance, write_document
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
+from papers.experiments.ap2_cells import DECAY_STUDY
+from papers.experiments.bln import EXPERIMENTS
+from papers.experiments.collect_ap2 import collect_decay, collect_starts
+from papers.experiments.published import collect_comparison, merge_into_result
 
 GEOMETRY_STUDY = "geometry_mnist"
 

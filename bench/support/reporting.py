@@ -89,8 +89,14 @@ def read_result(name: str) -> dict[str, Any] | None:
     return document
 
 
+def find_study_file(name: str) -> Path | None:
+    """Return the file of a study of this repository; None if it has no such study."""
+    root = RESULTS.parents[1]
+    return next(iter([*root.glob(f"studies/{name}.yaml"), *root.glob(f"papers/studies/*/{name}.yaml")]), None)
+
+
 class NotMeasuredError(FileNotFoundError):
-    """A study of studies/ has no file in bench/results."""
+    """A study of this repository has no file in bench/results."""
 
 
 def load_result(name: str) -> dict[str, Any]:
@@ -102,8 +108,7 @@ def load_result(name: str) -> dict[str, Any]:
     """
     document = read_result(name)
     if document is None:
-        is_study = (RESULTS.parents[1] / "studies" / f"{name.removesuffix('_curves')}.yaml").is_file()
-        error = NotMeasuredError if is_study else FileNotFoundError
+        error = NotMeasuredError if find_study_file(name.removesuffix("_curves")) else FileNotFoundError
         raise error(f"there is no {RESULTS / name}.json: measure it, or correct the name of the file")
     return document
 

@@ -196,7 +196,7 @@ def test_every_command_named_exists(name):
             check_options(line.split()[1:])
         if re.fullmatch(r"make [a-z]+.*", line):
             assert line.split()[1] in MAKE, line
-        module = re.match(r"python -m (bench|service)\.([\w.]+)", line)
+        module = re.match(r"python -m (bench|papers|service)\.([\w.]+)", line)
         if module and module[2].islower():
             path = module[2].rstrip(".").replace(".", "/")
             assert (ROOT / module[1] / f"{path}.py").is_file(), line

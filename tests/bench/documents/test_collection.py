@@ -11,7 +11,6 @@ from scipy import stats
 from bench.documents.blocks import template_environment
 from bench.documents.charts import error_chart, loss_chart
 from bench.documents.collect import collect_documents
-from bench.documents.collection.ap2 import collect_starts
 from bench.documents.collection.curves import values_by_epoch
 from bench.support import reporting
 from bln_search.core.checkpoints import FolderStore
@@ -21,6 +20,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
+from papers.experiments.collect_ap2 import collect_starts
 from tests.support.in_process_executor import InProcessExecutor
 from tests.support.watchers import RecordingWatcher
 

@@ -1,8 +1,9 @@
 """Polarity of held-out film reviews from the sentence vectors of skip-thoughts networks.
 
-`python -m bench.sentence_vectors --save` reads the networks of a finished study. The vector of a review is the mean of
-the vectors of its sentences. A logistic regression is trained on the vectors of some test reviews, and its accuracy is
-that on others; the network was trained on neither. The same is measured for each network with its first weights.
+`python -m papers.experiments.sentence_vectors --save` reads the networks of a finished study. The vector of a review is
+the mean of the vectors of its sentences. A logistic regression is trained on the vectors of some test reviews, and its
+accuracy is that on others; the network was trained on neither. The same is measured for each network with its first
+weights.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bench.documents.ap2_cells import Cell, DecayRun, rate_mark
-from bench.documents.experiments import EXPERIMENTS
 from bench.documents.functions import losses_of
 from bench.documents.study_losses import Values
 from bench.support.reporting import load_result
+from papers.experiments.ap2_cells import Cell, DecayRun, rate_mark
+from papers.experiments.bln import EXPERIMENTS
 
 
 def by_position(values: Iterable[float], factor: float = 1.0) -> Values:

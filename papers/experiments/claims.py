@@ -1,4 +1,4 @@
-"""Claims of a paper, read from claims/PAPER.yaml and marked by the figures of bench/results.
+"""Claims of a paper, read from papers/claims/PAPER.yaml and marked by the figures of bench/results.
 
 The file has the `title` of the paper, its `page`, and its `claims` in order. A claim has a `place` in the paper, a
 `text`, the `evidence`, and either a `mark`, if tests or a derivation decide it, or comparisons in `compare`. The keys
@@ -27,7 +27,9 @@ from typing import Any
 import yaml
 from jinja2 import Environment, StrictUndefined
 
-from bench.documents.claims.marks import (
+from bench.documents.formats import fmt
+from bench.support.reporting import NotMeasuredError
+from papers.experiments.marks import (
     Claim,
     Comparison,
     Expected,
@@ -36,11 +38,9 @@ from bench.documents.claims.marks import (
     mark_claim,
     mark_comparison,
 )
-from bench.documents.claims.values import VALUES
-from bench.documents.formats import fmt
-from bench.support.reporting import NotMeasuredError
+from papers.experiments.values import VALUES
 
-FOLDER = Path(__file__).parent
+FOLDER = Path(__file__).parents[1] / "claims"
 _ENVIRONMENT = Environment(autoescape=False, undefined=StrictUndefined)
 _ENVIRONMENT.globals.update(VALUES)
 _ENVIRONMENT.filters["fmt"] = fmt

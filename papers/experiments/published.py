@@ -15,7 +15,6 @@ from typing import Any
 
 from scipy import stats
 
-from bench.documents.experiments import Experiment
 from bench.support.reporting import provenance, read_result
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
@@ -28,6 +27,7 @@ from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
 from bln_search.worker.analysis import compare_best_ranked_rows
+from papers.experiments.bln import Experiment
 
 _BASELINES = {"bn": ("TT--", (PopulationEstimate.MOVING, PopulationEstimate.FROZEN)), "ln": ("--FF", (None,))}
 

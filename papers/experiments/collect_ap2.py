@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bench.documents.ap2_cells import OWN_ROWS, decay_run_name
 from bench.documents.collection.curves import MAX_CURVES, values_by_epoch
 from bln_search.core.states import TrialState
 from bln_search.specs.records import SampledTrial, StudyRecord
@@ -13,6 +12,7 @@ from bln_search.specs.sections.search import Objective
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.listing.trials import LearningCurve
 from bln_search.storage.pagination import PageRequest
+from papers.experiments.ap2_cells import OWN_ROWS, decay_run_name
 
 _MEASURES = ("training_loss", "training_accuracy", "validation_loss", "validation_accuracy", "seconds")
 RATE = "training.learning_rate"

@@ -7,8 +7,8 @@ import torch
 from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
 from torch import nn
 
-from bench.sentence_vectors import ReviewSentences, measure_accuracy
 from bln_search.norms import LN
+from papers.experiments.sentence_vectors import ReviewSentences, measure_accuracy
 
 GOOD, BAD = 3, 4
 VOCABULARY = {"good": GOOD, "bad": BAD}

@@ -1,6 +1,6 @@
 """Rows of digits that a trained handwriting network writes, beside test rows with the same texts.
 
-`python -m bench.handwriting_rows` reads the network of one arm and seed of a finished study, and draws
+`python -m papers.experiments.handwriting_rows` reads the network of one arm and seed of a finished study, and draws
 docs/images/handwriting_rows.png.
 """
 

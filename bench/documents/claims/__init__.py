@@ -1,1 +1,0 @@
-"""Claims of the papers as data, and the rule that marks them."""

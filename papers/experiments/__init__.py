@@ -1,0 +1,1 @@
+"""Measurements of single papers, and their claims with the rule that marks them; results are in bench/results."""
