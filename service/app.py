@@ -51,7 +51,6 @@ from service.routes import (
     external_results,
     leaderboard,
     operations,
-    per_layer,
     results,
     studies,
     tokens,
@@ -106,7 +105,6 @@ def make_app(context: AppContext | None) -> FastAPI:
         export_routes,
         share_link_routes,
         analysis,
-        per_layer,
         events,
     )
     for module in (studies, external_results, *of_study, configurations, workers, tokens):

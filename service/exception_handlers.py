@@ -34,8 +34,6 @@ from bln_search.core.errors import (
 )
 from service.http.problems import (
     MEDIA_TYPE,
-    ProblemDocument,
-    ProblemError,
     ProblemException,
     make_invalid_request_problem,
 )
@@ -145,34 +143,15 @@ def list_allowed_http_methods(app: FastAPI, path: str) -> list[str]:
 
 def make_problem_response(request: Request, problem: ProblemException) -> Response:
     """Return the response: a problem document, or an error page if a browser requests a page."""
+    document = problem.make_document(_redact_share_secret(request.url.path), get_request_id(request))
     if requests_html_page(request):
-        title = HTTPStatus(problem.status).phrase
-        return make_error_page_response(
-            request, problem.status, title, _replace_surrogates(problem.detail), problem.headers
-        )
-    document = ProblemDocument(
-        type=f"urn:bln-search:problem:{problem.kind}",
-        title=HTTPStatus(problem.status).phrase,
-        status=problem.status,
-        detail=_replace_surrogates(problem.detail),
-        instance=_replace_surrogates(_redact_share_secret(request.url.path)),
-        request_id=get_request_id(request),
-        errors=[
-            ProblemError(pointer=_replace_surrogates(error.json_pointer), detail=_replace_surrogates(error.message))
-            for error in problem.errors
-        ],
-    )
+        return make_error_page_response(request, problem.status, document.title, document.detail, problem.headers)
     return JSONResponse(document.model_dump(), problem.status, headers=problem.headers, media_type=MEDIA_TYPE)
 
 
 def _redact_share_secret(path: str) -> str:
     """Replace the secret in the address of a share link, also an incomplete one."""
     return re.sub(r"^(/+shared/+).+", r"\1***", redact_secrets(path), flags=re.IGNORECASE)
-
-
-def _replace_surrogates(text: str) -> str:
-    """Replace lone surrogates, which UTF-8 cannot encode."""
-    return text.encode(errors="replace").decode()
 
 
 def log_and_make_internal_error_response(request: Request, error: BaseException) -> Any:

@@ -10,7 +10,8 @@ from bln_search.specs.split_sizes import count_validation_examples, list_known_s
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_size import StudySize
 from bln_search.storage.ledger import Ledger
-from service.schemas.studies import PlanOut, UndefinedEvaluation
+from service.schemas.base import project
+from service.schemas.studies import PlanOut
 
 _BYTES_PER_EXAMPLE = 4 + 1 / 8
 """An example's stored outcome: a float32 loss and one bit for whether the prediction is correct."""
@@ -21,14 +22,12 @@ def make_plan_with_estimates(study: StudySpec, plan: StudySize, ledger: Ledger) 
     epoch_seconds = ledger.trial_lists.find_median_epoch_seconds_and_count(
         study.model.name, study.data.name, fraction=study.data.fraction, batch_size=study.training.batch_size
     )
-    return PlanOut(
-        trials=plan.trials,
-        sampled=plan.sampled,
-        evaluations=plan.evaluations,
-        epochs=plan.epochs,
-        undefined=[UndefinedEvaluation.model_validate(cell) for cell in plan.undefined],
-        seconds=None if epoch_seconds is None else round(epoch_seconds[0] * plan.epochs, 1),
-        sample_epochs=0 if epoch_seconds is None else epoch_seconds[1],
+    seconds, epochs = epoch_seconds or (None, 0)
+    return project(
+        PlanOut,
+        plan,
+        seconds=None if seconds is None else round(seconds * plan.epochs, 1),
+        sample_epochs=epochs,
         bytes=_estimate_outcome_bytes(study, plan.evaluations),
         digest=study.digest,
         study=json.loads(study.canonical_json()),

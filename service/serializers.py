@@ -14,31 +14,23 @@ from bln_search.storage.events import EventRecord
 from bln_search.storage.listing.studies import StudyListItem, StudyListItemWithSpec
 from bln_search.storage.listing.trial_activity import TrialActivity
 from bln_search.storage.results.evaluations import EvaluationRecord
-from service.schemas.results import Attempt, Checkpoint, ConfigurationOut, EvaluationOut, EventOut, Trial
+from service.schemas.base import project
+from service.schemas.results import ConfigurationOut, EvaluationOut, EventOut, Trial
 from service.schemas.studies import Progress, Study, StudyDetail
-
-_STUDY_FIELDS = (
-    *("id", "name", "title", "kind", "state", "request", "reason", "owner", "priority", "notes", "revision", "digest"),
-    *("created_at", "started_at", "ended_at", "tags"),
-)
-"""Fields that are equal in the record and in the response."""
 
 
 def serialize_study(item: StudyListItem) -> Study:
     """Convert a study of a list."""
     trials = max(item.planned, sum(item.trials.values()))
-    running = item.trials.get(TrialState.RUNNING, 0)
-    return Study(
-        **{name: getattr(item, name) for name in _STUDY_FIELDS},
-        progress=Progress(
-            trials=trials,
-            ended=item.num_trials_with_result,
-            running=running,
-            failed=item.trials.get(TrialState.FAILED, 0),
-            fraction=_finished_fraction(item, trials),
-        ),
-        eta_seconds=_estimate_remaining_seconds(item, trials),
+    finished = item.num_trials_with_result + item.finished_fractions
+    progress = Progress(
+        trials=trials,
+        ended=item.num_trials_with_result,
+        running=item.trials.get(TrialState.RUNNING, 0),
+        failed=item.trials.get(TrialState.FAILED, 0),
+        fraction=min(1.0, finished / trials) if trials else 0.0,
     )
+    return project(Study, item, progress=progress, eta_seconds=_estimate_remaining_seconds(item, trials))
 
 
 def _estimate_remaining_seconds(item: StudyListItem, trials: int) -> float | None:
@@ -50,13 +42,6 @@ def _estimate_remaining_seconds(item: StudyListItem, trials: int) -> float | Non
     started = item.num_trials_with_result + item.trials.get(TrialState.FAILED, 0) + len(item.throughput.running)
     seconds = item.throughput.estimate_remaining_seconds(max(0, trials - started), datetime.now(UTC))
     return None if seconds is None else round(seconds, 1)
-
-
-def _finished_fraction(item: StudyListItem, trials: int) -> float:
-    """The finished part of a study: its ended trials, and of the others the finished epochs."""
-    if not trials:
-        return 0.0
-    return min(1.0, (item.num_trials_with_result + item.finished_fractions) / trials)
 
 
 def serialize_study_detail(item: StudyListItemWithSpec) -> StudyDetail:
@@ -74,47 +59,21 @@ def serialize_trial(trial: TrialRecord, activity: TrialActivity, now: datetime) 
         activity: Its attempts and last epoch.
         now: The present time, until which a running attempt has lasted.
     """
-    checkpoint_out = (
-        None if trial.checkpoint is None else Checkpoint.model_validate(trial.checkpoint, from_attributes=True)
-    )
-    names = ("id", "position", "arm", "method", "seed", "parameters", "state", "reason")
     seconds = activity.total_attempt_seconds(now)
-    return Trial(
-        **{name: getattr(trial, name) for name in names},
-        checkpoint=checkpoint_out,
-        attempts=[Attempt.model_validate(attempt) for attempt in activity.attempts],
-        epoch=activity.epoch,
-        planned_epochs=trial.spec.epochs,
-        seconds=None if seconds is None else round(seconds, 2),
-    )
+    rounded = None if seconds is None else round(seconds, 2)
+    return project(Trial, trial, activity, planned_epochs=trial.spec.epochs, seconds=rounded)
 
 
 def serialize_evaluation(record: EvaluationRecord) -> EvaluationOut:
     """Convert an evaluation of a trial."""
-    evaluation, key = record.evaluation, record.evaluation.key
-    return EvaluationOut(
-        id=record.id,
-        trial_id=record.trial_id,
-        arm=record.arm,
-        seed=record.seed,
-        configuration=str(key.configuration),
-        estimate=key.estimate,
-        batch_size=key.batch_size,
-        split=key.split,
-        condition=key.condition,
-        state=evaluation.state,
-        n=evaluation.n,
-        loss=evaluation.loss,
-        accuracy=evaluation.accuracy,
-        metrics=dict(evaluation.metrics),
-        reason=evaluation.reason,
-    )
+    key = record.evaluation.key
+    return project(EvaluationOut, record, record.evaluation, key, configuration=str(key.configuration))
 
 
 def serialize_event(row: EventRecord, *, with_accounts: bool) -> EventOut:
     """Convert an event. with_accounts: whether the names of accounts are shown; a share link shows none."""
     data = {name: value for name, value in row.data.items() if with_accounts or name != "account"}
-    return EventOut(number=row.number, at=row.at, kind=row.kind, trial_id=row.trial_id, data=data)
+    return project(EventOut, row, data=data)
 
 
 def serialize_configuration(

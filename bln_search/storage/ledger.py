@@ -15,7 +15,6 @@ from bln_search.storage.engine import make_engine, register_write_check
 from bln_search.storage.events import EventRepository
 from bln_search.storage.exports.jobs import ExportJobQueue
 from bln_search.storage.exports.requests import ExportRepository
-from bln_search.storage.exports.trial_finder import ExportTrialFinder
 from bln_search.storage.listing.studies import StudyLists
 from bln_search.storage.listing.trials import TrialLists
 from bln_search.storage.migration import (
@@ -34,7 +33,6 @@ from bln_search.storage.studies.external import ExternalStudyRepository
 from bln_search.storage.studies.queue import StudyQueue
 from bln_search.storage.studies.repository import StudyRepository
 from bln_search.storage.tokens import TokenRepository
-from bln_search.storage.training_states import TrainingStateRepository
 from bln_search.storage.trials.attempts import AttemptRepository
 from bln_search.storage.trials.repository import TrialRepository
 from bln_search.storage.workers import WorkerRepository
@@ -54,12 +52,10 @@ class Ledger:
         analyses: The analysis of each complete study.
         layer_searches: Searches of per-layer configurations.
         checkpoints: Trained networks.
-        training_states: Files of unfinished trainings, from which the next attempts resume.
         garbage: Checkpoint files that no study needs.
         prunable_files: Networks of complete studies that can be deleted to free disk space.
         exports: Exports of trained networks that people request.
         export_jobs: The same exports as jobs of workers.
-        export_trials: The trial whose network the export of a row contains.
         events: The event log of each study.
         study_lists: Lists of studies for the service.
         trial_lists: Lists of trials and learning curves for the service.
@@ -81,12 +77,10 @@ class Ledger:
         self.analyses = AnalysisRepository(self.database)
         self.layer_searches = LayerSearchRepository(self.database)
         self.checkpoints = CheckpointRepository(self.database)
-        self.training_states = TrainingStateRepository(self.database)
         self.garbage = GarbageCollector(self.database)
         self.prunable_files = PrunableFilesRepository(self.database)
         self.exports = ExportRepository(self.database)
         self.export_jobs = ExportJobQueue(self.database)
-        self.export_trials = ExportTrialFinder(self.database)
         self.events = EventRepository(self.database)
         self.study_lists = StudyLists(self.database)
         self.trial_lists = TrialLists(self.database)

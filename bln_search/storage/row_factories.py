@@ -10,8 +10,13 @@ from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey,
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import TrialSpec
-from bln_search.storage.metrics_codec import encode_metrics
-from bln_search.storage.tables import EvaluationRow, StudyRow, TrialRow
+from bln_search.storage.outcome_codec import encode_metrics
+from bln_search.storage.tables import StudyRow, TrialRow
+
+_CHECKPOINT = ("file", "sha256", "epoch", "judged_under", "validation_loss", "provenance")
+_EVALUATION = ("state", "reason", "n", "loss", "accuracy")
+_PROBE = ("kind", "epoch", "n", "loss", "accuracy", "deviation", "flips")
+"""Columns with the names of the attributes of records."""
 
 
 def make_study_row(study: StudySpec, now: datetime, owner: str, planned: int) -> StudyRow:
@@ -55,62 +60,33 @@ def make_waiting_trial_rows(trials: Sequence[TrialSpec], study_id: int, *, posit
 
 def make_checkpoint_column_values(record: CheckpointRecord, trial_id: int, now: datetime) -> dict[str, Any]:
     """The columns of a checkpoint, without its snapshots."""
-    return {
-        "trial_id": trial_id,
-        "file": record.file,
-        "sha256": record.sha256,
-        "epoch": record.epoch,
-        "judged_under": record.judged_under,
-        "validation_loss": record.validation_loss,
-        "provenance": record.provenance,
-        "created_at": now,
-    }
-
-
-def make_evaluation_row(evaluation: Evaluation, checkpoint_id: int) -> EvaluationRow:
-    """The row of an evaluation, without its outcomes."""
-    return EvaluationRow(**make_evaluation_column_values(evaluation, checkpoint_id))
-
-
-def make_evaluation_column_values(evaluation: Evaluation, checkpoint_id: int) -> dict[str, Any]:
-    """The columns of an evaluation, without its outcomes."""
-    return {
-        "checkpoint_id": checkpoint_id,
-        **_make_key_values(evaluation.key),
-        "state": evaluation.state,
-        "reason": evaluation.reason,
-        "n": evaluation.n,
-        "loss": evaluation.loss,
-        "accuracy": evaluation.accuracy,
-        "metrics": encode_metrics(evaluation.metrics),
-    }
+    return {"trial_id": trial_id, **_read_attributes(record, _CHECKPOINT), "created_at": now}
 
 
 def make_snapshot_column_values(record: CheckpointRecord, checkpoint_id: int) -> list[dict[str, Any]]:
     """The columns of the snapshots of a checkpoint."""
-    return [
-        {"checkpoint_id": checkpoint_id, "epoch": snapshot.epoch, "file": snapshot.file, "sha256": snapshot.sha256}
-        for snapshot in record.snapshots
-    ]
+    columns = ("epoch", "file", "sha256")
+    return [{"checkpoint_id": checkpoint_id, **_read_attributes(each, columns)} for each in record.snapshots]
+
+
+def make_evaluation_column_values(evaluation: Evaluation, checkpoint_id: int) -> dict[str, Any]:
+    """The columns of an evaluation, without its outcomes."""
+    key, values = _make_key_values(evaluation.key, checkpoint_id), _read_attributes(evaluation, _EVALUATION)
+    return {**key, **values, "metrics": encode_metrics(evaluation.metrics)}
 
 
 def make_probe_column_values(probe: ProbeResult, checkpoint_id: int) -> dict[str, Any]:
     """The columns of a probe."""
+    return {**_make_key_values(probe.key, checkpoint_id), **_read_attributes(probe, _PROBE)}
+
+
+def _read_attributes(record: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(record, name) for name in names}
+
+
+def _make_key_values(key: EvaluationKey, checkpoint_id: int) -> dict[str, Any]:
     return {
         "checkpoint_id": checkpoint_id,
-        "kind": probe.kind,
-        "epoch": probe.epoch,
-        **_make_key_values(probe.key),
-        "n": probe.n,
-        "loss": probe.loss,
-        "accuracy": probe.accuracy,
-        "deviation": probe.deviation,
-        "flips": probe.flips,
-    }
-
-
-def _make_key_values(key: EvaluationKey) -> dict[str, Any]:
-    return {
         "configuration": str(key.configuration),
         "estimate": key.estimate or "",
         "batch_size": key.batch_size,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import delete, func, select
@@ -12,10 +11,11 @@ from bln_search.core.errors import ShareLinkLimitError, TokenManagementError
 from bln_search.storage.database import Database
 from bln_search.storage.tables import TokenRow
 from bln_search.storage.tokens import (
+    TokenInfo,
     TokenKind,
     find_access_token_id,
-    generate_secret,
-    hash_secret,
+    make_token_info,
+    store_token,
     valid_token_conditions,
 )
 
@@ -29,18 +29,6 @@ _KEPT_AFTER_END = timedelta(days=30)
 """How long a link that ended is listed."""
 
 
-@dataclass(frozen=True)
-class ShareLink:
-    """A link to a study without its secret. account: the account that created it."""
-
-    id: int
-    account: str
-    label: str
-    created_at: datetime
-    expires_at: datetime
-    revoked_at: datetime | None
-
-
 class ShareLinkRepository:
     """Creates, lists and revokes the links of a study."""
 
@@ -49,7 +37,7 @@ class ShareLinkRepository:
 
     def create_link(
         self, study_id: int, account: str, label: str, expires_at: datetime, creator: int | None = None
-    ) -> tuple[str, ShareLink]:
+    ) -> tuple[str, TokenInfo]:
         """Create a link.
 
         Args:
@@ -60,12 +48,12 @@ class ShareLinkRepository:
             creator: The access token, or a session of it, with which the link ends; None for a command.
 
         Returns:
-            The secret, which cannot be read again, and the record.
+            The secret, which cannot be read again, and the record of the link.
 
         Raises:
             ShareLinkLimitError: The study has too many valid links.
         """
-        secret, now = generate_secret(), datetime.now(UTC)
+        now = datetime.now(UTC)
         of_study = (TokenRow.study_id == study_id, TokenRow.kind == TokenKind.SHARE)
         with self.database.write_session() as session:
             ended = func.coalesce(TokenRow.revoked_at, TokenRow.expires_at) < now - _KEPT_AFTER_END
@@ -73,26 +61,16 @@ class ShareLinkRepository:
             valid = select(func.count()).select_from(TokenRow).where(*of_study, *valid_token_conditions(now))
             if (session.scalar(valid) or 0) >= MAX_LINKS:
                 raise ShareLinkLimitError(f"study {study_id} has {MAX_LINKS} valid links: revoke one that nobody needs")
-            row = TokenRow(
-                account=account,
-                kind=TokenKind.SHARE,
-                label=label,
-                sha256=hash_secret(secret),
-                scope=Scope.READ,
-                study_id=study_id,
-                parent_id=None if creator is None else find_access_token_id(session, creator),
-                created_at=now,
-                expires_at=expires_at,
-            )
-            session.add(row)
-            session.flush()
-            return secret, _make_share_link(row)
+            parent_id = None if creator is None else find_access_token_id(session, creator)
+            row = TokenRow(account=account, kind=TokenKind.SHARE, label=label, scope=Scope.READ, study_id=study_id)
+            row.parent_id, row.expires_at = parent_id, expires_at
+            return store_token(session, row, now)
 
-    def list_links(self, study_id: int) -> list[ShareLink]:
+    def list_links(self, study_id: int) -> list[TokenInfo]:
         """The links of a study, newest first, with those that ended lately."""
         rows = select(TokenRow).where(TokenRow.study_id == study_id, TokenRow.kind == TokenKind.SHARE)
         with self.database.read_session() as session:
-            return [_make_share_link(row) for row in session.scalars(rows.order_by(TokenRow.id.desc()))]
+            return [make_token_info(row) for row in session.scalars(rows.order_by(TokenRow.id.desc()))]
 
     def revoke(self, study_id: int, link_id: int) -> None:
         """End a link at once. Raises TokenManagementError if the study has no such link."""
@@ -101,8 +79,3 @@ class ShareLinkRepository:
             if row is None or row.study_id != study_id or row.kind != TokenKind.SHARE:
                 raise TokenManagementError(f"study {study_id} has no link {link_id}")
             row.revoked_at = row.revoked_at or datetime.now(UTC)
-
-
-def _make_share_link(row: TokenRow) -> ShareLink:
-    assert row.expires_at is not None
-    return ShareLink(row.id, row.account, row.label, row.created_at, row.expires_at, row.revoked_at)

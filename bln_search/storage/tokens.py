@@ -40,7 +40,7 @@ class TokenKind(StrEnum):
 
 @dataclass(frozen=True)
 class TokenInfo:
-    """A token without its secret."""
+    """A token or a share link without its secret. account: that of its owner, or of the creator of the link."""
 
     id: int
     account: str
@@ -49,6 +49,10 @@ class TokenInfo:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+
+    def is_valid(self, now: datetime) -> bool:
+        """Return whether it is neither revoked nor expired."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > now)
 
 
 @dataclass(frozen=True)
@@ -107,25 +111,15 @@ class TokenRepository:
                 f"{account!r} is not a valid account name: use at most 64 of a-z, 0-9, - and _, and start with a "
                 "letter or digit"
             )
-        secret = generate_secret()
         now = datetime.now(UTC)
         with self.database.write_session() as session:
             if session.get(AccountRow, account) is None:
                 session.add(AccountRow(name=account, created_at=now))
                 session.flush()
-            row = TokenRow(
-                account=account,
-                kind=TokenKind.ACCESS if parent is None else TokenKind.SESSION,
-                label=label,
-                sha256=hash_secret(secret),
-                scope=scope,
-                parent_id=None if parent is None else parent.token_id,
-                created_at=now,
-                expires_at=expires_at,
-            )
-            session.add(row)
-            session.flush()
-            return secret, _make_token_info(row)
+            row = TokenRow(account=account, kind=TokenKind.ACCESS, label=label, scope=scope, expires_at=expires_at)
+            if parent is not None:
+                row.kind, row.parent_id = TokenKind.SESSION, parent.token_id
+            return store_token(session, row, now)
 
     def create_first_token(self, account: str) -> str | None:
         """Create an admin token where no token was ever created; returns its secret, None otherwise."""
@@ -167,7 +161,7 @@ class TokenRepository:
             rows = rows.limit(page.limit + 1)
             rows = rows if page.after is None else rows.where(TokenRow.id < page.after[0])
         with self.database.read_session() as session:
-            return [_make_token_info(row) for row in session.scalars(rows)]
+            return [make_token_info(row) for row in session.scalars(rows)]
 
     def filter_valid_token_ids(self, token_ids: Iterable[int]) -> set[int]:
         """The tokens among `token_ids` that are neither revoked nor expired."""
@@ -249,6 +243,15 @@ _BEARER = select(TokenRow.id, TokenRow.account, TokenRow.scope, TokenRow.kind, T
 """Built only once, because it is executed with every request."""
 
 
+def store_token(session: Session, row: TokenRow, now: datetime) -> tuple[str, TokenInfo]:
+    """Store a token with a new secret; returns the secret and the record."""
+    secret = generate_secret()
+    row.sha256, row.created_at = hash_secret(secret), now
+    session.add(row)
+    session.flush()
+    return secret, make_token_info(row)
+
+
 def generate_secret() -> str:
     """A secret of 256 random bits, with the prefix by which logs recognize secrets."""
     return _PREFIX + secrets.token_urlsafe(32)
@@ -259,5 +262,6 @@ def hash_secret(secret: str) -> str:
     return hashlib.sha256(secret.encode(errors="surrogatepass")).hexdigest()
 
 
-def _make_token_info(row: TokenRow) -> TokenInfo:
+def make_token_info(row: TokenRow) -> TokenInfo:
+    """The record of a token or a share link."""
     return TokenInfo(row.id, row.account, row.label, Scope(row.scope), row.created_at, row.expires_at, row.revoked_at)

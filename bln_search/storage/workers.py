@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
-
 from sqlalchemy import delete, select
 
 from bln_search.storage.database import Database
@@ -13,25 +10,6 @@ from bln_search.storage.tables import WorkerRow
 
 _FORGOTTEN_AFTER = 100 * WORKER_TIMEOUT
 """Time after the last heartbeat from which a worker is removed."""
-
-
-@dataclass(frozen=True)
-class WorkerRecord:
-    """A worker process.
-
-    Attributes:
-        name: Name of the process.
-        device: Device that it trains on.
-        version: Its version of bln-search.
-        started_at: Time of its first heartbeat.
-        heartbeat_at: Time of its last heartbeat.
-    """
-
-    name: str
-    device: str
-    version: str
-    started_at: datetime
-    heartbeat_at: datetime
 
 
 class WorkerRepository:
@@ -56,9 +34,9 @@ class WorkerRepository:
         with self.database.write_session() as session:
             session.execute(delete(WorkerRow).where(WorkerRow.name == worker))
 
-    def list_live_workers(self) -> list[WorkerRecord]:
+    def list_live_workers(self) -> list[WorkerRow]:
         """The workers whose last heartbeat is recent, by name."""
         since = heartbeat_cutoff(self.database.now())
         with self.database.read_session() as session:
-            rows = session.scalars(select(WorkerRow).where(WorkerRow.heartbeat_at > since).order_by(WorkerRow.name))
-            return [WorkerRecord(row.name, row.device, row.version, row.started_at, row.heartbeat_at) for row in rows]
+            query = select(WorkerRow).where(WorkerRow.heartbeat_at > since).order_by(WorkerRow.name)
+            return list(session.scalars(query))

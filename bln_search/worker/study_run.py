@@ -126,7 +126,7 @@ def run_study(
         run.close_samplers()
     state = run.finish()
     if state is StudyState.CANCELLED and checkpoints is not None:
-        ledger.training_states.remove_files_of_study(study_id, checkpoints)
+        ledger.garbage.remove_training_states(study_id, checkpoints)
     if run.stop_signal is not None and state is not StudyState.COMPLETE:
         raise StopSignalInterrupt(run.stop_signal)
     return state

@@ -6,8 +6,8 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Query
 
@@ -19,6 +19,7 @@ LARGEST_PAGE = 200
 _MAX_INTEGER = 2**31
 _MALFORMED = "this is not a cursor of this service; leave it out to start from the first page"
 
+Item = TypeVar("Item")
 Limit = Annotated[int, Query(ge=1, le=LARGEST_PAGE, description="rows of a page")]
 Cursor = Annotated[
     str | None, Query(max_length=1000, description="`next_cursor` of the previous page; by default the first page")
@@ -69,6 +70,22 @@ def encode_cursor(key: Key, sort: str, list_query: Mapping[str, Any]) -> str:
     """Return the cursor of the page after an item."""
     content = json.dumps({"m": _list_query_digest(sort, list_query), "k": key}, separators=(",", ":"))
     return base64.urlsafe_b64encode(content.encode()).decode()
+
+
+def cut_page(
+    items: Sequence[Item], page: PageRequest, list_query: Mapping[str, Any], key: Callable[[Item], Key]
+) -> tuple[list[Item], str | None]:
+    """The items of a page, and the cursor of the next one; None on the last page.
+
+    Args:
+        items: The items, and one more if another page follows.
+        page: The page.
+        list_query: Name of the list and its filters.
+        key: Values of the sort columns of an item.
+    """
+    if len(items) <= page.limit:
+        return list(items), None
+    return list(items[: page.limit]), encode_cursor(key(items[page.limit - 1]), page.sort, list_query)
 
 
 def _list_query_digest(sort: str, list_query: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from itertools import islice
 from typing import Any
 
@@ -57,6 +58,26 @@ class ProblemException(Exception):  # noqa: N818 - named as Starlette's HTTPExce
         self.status, self.kind, self.detail = status, kind, detail
         self.errors = errors
         self.headers = dict(headers or {})
+
+    def make_document(self, instance: str, request_id: str) -> ProblemDocument:
+        """Return the document. Lone surrogates are replaced, because UTF-8 cannot encode them."""
+        errors = [
+            ProblemError(pointer=_replace_surrogates(error.json_pointer), detail=_replace_surrogates(error.message))
+            for error in self.errors
+        ]
+        return ProblemDocument(
+            type=f"urn:bln-search:problem:{self.kind}",
+            title=HTTPStatus(self.status).phrase,
+            status=self.status,
+            detail=_replace_surrogates(self.detail),
+            instance=_replace_surrogates(instance),
+            request_id=request_id,
+            errors=errors,
+        )
+
+
+def _replace_surrogates(text: str) -> str:
+    return text.encode(errors="replace").decode()
 
 
 def make_invalid_request_problem(error: RequestValidationError, schema: type[BaseModel] | None) -> ProblemException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 
-from service.http.problems import MEDIA_TYPE, ProblemDocument, ProblemException
+from service.http.problems import MEDIA_TYPE, ProblemException
 from service.http.request_ids import choose_request_id
 
 
@@ -12,15 +12,7 @@ def encode_problem_as_http_response(problem: ProblemException) -> bytes:
     """Return the problem as HTTP/1.1; the application does not receive the request."""
     phrase = HTTPStatus(problem.status).phrase
     request_id = choose_request_id(None)
-    document = ProblemDocument(
-        type=f"urn:bln-search:problem:{problem.kind}",
-        title=phrase,
-        status=problem.status,
-        detail=problem.detail,
-        instance="",
-        request_id=request_id,
-    )
-    body = document.model_dump_json().encode()
+    body = problem.make_document("", request_id).model_dump_json().encode()
     headers = {
         **problem.headers,
         "Content-Type": MEDIA_TYPE,

@@ -29,7 +29,7 @@ def share_links_page(request: Request, study: WritableStudy, context: ContextDep
         context,
         study,
         max_days=MAX_DAYS,
-        links=[(link, link.revoked_at is None and link.expires_at > now) for link in links],
+        links=[(link, link.is_valid(now)) for link in links],
     )
 
 

@@ -120,8 +120,8 @@ class FilteredStudyList:
         """Return the page."""
         list_query = {"page": "studies", **self._ledger_filters}
         page = decode_study_cursor_to_page_request(self.query.cursor, self.query.size, self.query.sort, list_query)
-        found = read_page_of_studies(self._ledger, page, list_query, **self._ledger_filters)
-        return StudyListPage([self._make_listed_study(item) for item in found.items], found.next_cursor)
+        items, following = read_page_of_studies(self._ledger, page, list_query, **self._ledger_filters)
+        return StudyListPage([self._make_listed_study(item) for item in items], following)
 
     def _make_listed_study(self, item: StudyListItem) -> ListedStudy:
         study = serialize_study(item)

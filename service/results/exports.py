@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ExportError
@@ -14,8 +15,11 @@ from bln_search.specs.sections.space import format_encoded_point
 from service.admission import check_free_disk_space
 from service.context import AppContext
 from service.http.problems import ProblemException
+from service.schemas.base import project
 from service.schemas.exports import Export, ExportRequest
 from service.security import StudyAccess, make_missing_analysis_problem
+
+_NO_ARCHIVE = SimpleNamespace(size=None, sha256=None)
 
 
 def request_export(context: AppContext, study: StudyAccess, body: ExportRequest) -> ExportRecord:
@@ -28,7 +32,7 @@ def request_export(context: AppContext, study: StudyAccess, body: ExportRequest)
     """
     check_free_disk_space(context.settings, "export")
     row = _choose_requested_row(context, study, body)
-    trial = context.ledger.export_trials.get_trial_to_export(study.id, row.key, body.seed)
+    trial = context.ledger.exports.get_trial_to_export(study.id, row.key, body.seed)
     return context.ledger.exports.request_export(
         study.id,
         ExportKey(trial.id, row.key, body.format),
@@ -55,36 +59,25 @@ def serialize_export(context: AppContext, study_name: str, record: ExportRecord)
 def serialize_exports(context: AppContext, study_name: str, records: Sequence[ExportRecord]) -> list[Export]:
     """Convert exports of a study."""
     has_worker = bool(records) and bool(context.ledger.workers.list_live_workers())
-    return [_serialize_export_record(context, study_name, record, has_worker=has_worker) for record in records]
-
-
-def _serialize_export_record(context: AppContext, study_name: str, record: ExportRecord, *, has_worker: bool) -> Export:
-    row, archive = record.key.row, record.archive
-    waits = record.state is ExportState.REQUESTED
-    return Export(
-        id=record.id,
-        study_id=record.study_id,
-        name=export_archive_base_name(study_name, record),
-        arm=row.arm,
-        parameters=format_encoded_point(row.point),
-        configuration=row.configuration.code,
-        estimate=row.estimate,
-        batch_size=row.batch_size,
-        seed=record.seed,
-        format=record.key.format,
-        state=record.state,
-        step=record.step,
-        reason=record.reason,
-        account=record.account,
-        requested_at=record.requested_at,
-        started_at=record.started_at,
-        ended_at=record.ended_at,
-        expires_at=record.expires_at,
-        size=None if archive is None else archive.size,
-        sha256=None if archive is None else archive.sha256,
-        waiting_before=context.ledger.exports.count_exports_waiting_before(record) if waits else 0,
-        has_worker=has_worker,
-    )
+    return [
+        project(
+            Export,
+            record,
+            record.key,
+            record.key.row,
+            record.archive or _NO_ARCHIVE,
+            name=export_archive_base_name(study_name, record),
+            parameters=format_encoded_point(record.key.row.point),
+            configuration=record.key.row.configuration.code,
+            waiting_before=(
+                context.ledger.exports.count_exports_waiting_before(record)
+                if record.state is ExportState.REQUESTED
+                else 0
+            ),
+            has_worker=has_worker,
+        )
+        for record in records
+    ]
 
 
 def _choose_requested_row(context: AppContext, study: StudyAccess, body: ExportRequest) -> LeaderboardRow:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import Query
 
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.listing.studies import StudyListItem
-from bln_search.storage.pagination import PageRequest
-from service.http.pagination import decode_cursor_to_page_request, encode_cursor
+from bln_search.storage.pagination import Key, PageRequest
+from service.http.pagination import cut_page, decode_cursor_to_page_request
 
 StudySort = Annotated[
     str,
@@ -19,19 +18,6 @@ StudySort = Annotated[
 ]
 _KEY_TYPES: dict[str, tuple[type, ...]] = {"created": (int,), "name": (str, int), "priority": (int, int)}
 """Types of the cursor's values by order."""
-
-
-@dataclass(frozen=True)
-class StudyListItemsPage:
-    """A page of the list.
-
-    Attributes:
-        items: Its studies.
-        next_cursor: Cursor of the following page; None on the last one.
-    """
-
-    items: list[StudyListItem]
-    next_cursor: str | None
 
 
 def decode_study_cursor_to_page_request(
@@ -43,18 +29,18 @@ def decode_study_cursor_to_page_request(
 
 def read_page_of_studies(
     ledger: Ledger, page: PageRequest, list_query: Mapping[str, Any], **filters: Any
-) -> StudyListItemsPage:
-    """Read a page of the list.
+) -> tuple[list[StudyListItem], str | None]:
+    """The studies of a page, and the cursor of the next one; None on the last page.
 
     Args:
         ledger: The ledger.
         page: The page.
         list_query: Name of the list and its filters, for the cursor.
-        filters: Filters of `ListingRepository.list_studies`.
+        filters: Filters of `StudyLists.list_study_page_plus_one`.
     """
-    items = ledger.study_lists.list_study_page_plus_one(page, **filters)
-    if len(items) <= page.limit:
-        return StudyListItemsPage(items, None)
-    last, order = items[page.limit - 1], page.sort.removeprefix("-")
-    key = (last.id,) if order == "created" else (getattr(last, order), last.id)
-    return StudyListItemsPage(items[: page.limit], encode_cursor(key, page.sort, list_query))
+    order = page.sort.removeprefix("-")
+
+    def key(item: StudyListItem) -> Key:
+        return (item.id,) if order == "created" else (getattr(item, order), item.id)
+
+    return cut_page(ledger.study_lists.list_study_page_plus_one(page, **filters), page, list_query, key)

@@ -1,4 +1,4 @@
-"""Routes of a study's analysis and its probes."""
+"""Routes of a study's analysis, its per-layer configurations, and its probes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from pydantic import BaseModel, Field
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.version import VERSION
 from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences
 from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import is_etag_in_if_none_match, make_etag_response
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
+from service.http.pagination import Cursor, Limit, cut_page, decode_cursor_to_page_request
+from service.http.problems import ProblemException
 from service.routes.result_filters import ArmFilter
-from service.schemas.base import ListPage
+from service.schemas.base import ListPage, project
 from service.security import ReadableStudy, make_missing_analysis_problem
 
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
@@ -30,6 +33,25 @@ class AnalysisOut(BaseModel):
     made_at: datetime
     sentences: list[str]
     analysis: Analysis
+
+
+class LayerSearchOut(BaseModel):
+    """The per-layer search of an arm at one point."""
+
+    sentences: list[str] = Field(description="conclusions in sentences, the verdict first")
+    excluded_options: list[str] = Field(description="excluded options and their reasons, in sentences")
+    result: PerLayerResult
+
+
+class PerLayerOut(BaseModel):
+    """Per-layer configurations and the time they were analysed.
+
+    `loss` of a result names the loss and its unit; accuracies are fractions, null for a task without.
+    """
+
+    study_id: int
+    made_at: datetime
+    layers: list[LayerSearchOut]
 
 
 class ProbeOut(BaseModel):
@@ -71,6 +93,31 @@ def get_analysis(request: Request, study: ReadableStudy, context: ContextDep) ->
     return make_etag_response(request, response.model_dump_json().encode(), etag)
 
 
+@router.get("/layers", operation_id="get_layers", response_model=PerLayerOut)
+def get_layers(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
+    """The best per-layer configurations, confirmed differences, and the effect of each switch in each layer."""
+    made_at = context.ledger.analyses.find_current_analysis_time(study.id)
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
+    if made_at is None or analysis is None:
+        raise make_missing_analysis_problem(study)
+    if not analysis.layers:
+        reason = "" if analysis.layers_reason is None else f": {analysis.layers_reason}"
+        raise ProblemException(404, "no-layers", f"no per-layer configuration of this study was searched{reason}")
+    response = PerLayerOut(
+        study_id=study.id,
+        made_at=made_at,
+        layers=[
+            LayerSearchOut(
+                sentences=per_layer_sentences(result), excluded_options=excluded_option_sentences(result), result=result
+            )
+            for result in analysis.layers
+        ],
+    )
+    return make_etag_response(
+        request, response.model_dump_json().encode(), f"{study.id}-{made_at.timestamp()}-{VERSION}-layers"
+    )
+
+
 @router.get("/probes", operation_id="list_probes")
 def list_probes(
     study: ReadableStudy,
@@ -83,27 +130,18 @@ def list_probes(
     """Results with other inference batch sizes, after other epochs, and with other batch compositions."""
     list_query = {"list": "probes", "study": study.id, "kind": kind, "arm": arm}
     page = decode_cursor_to_page_request(cursor, limit, "id", list_query)
-    rows = context.ledger.probes.list_probe_page(
-        study.id, 0 if page.after is None else int(page.after[0]), limit + 1, kind, arm
-    )
+    after = 0 if page.after is None else int(page.after[0])
+    rows = context.ledger.probes.list_probe_page(study.id, after, limit + 1, kind, arm)
+    rows, next_cursor = cut_page(rows, page, list_query, lambda row: (row[0],))
     items = [
-        ProbeOut(
+        project(
+            ProbeOut,
+            record,
+            record.probe,
+            record.probe.key,
             id=number,
-            arm=record.arm,
-            seed=record.seed,
-            kind=record.probe.kind,
-            epoch=record.probe.epoch,
             configuration=str(record.probe.key.configuration),
-            estimate=record.probe.key.estimate,
-            batch_size=record.probe.key.batch_size,
-            split=record.probe.key.split,
-            n=record.probe.n,
-            loss=record.probe.loss,
-            accuracy=record.probe.accuracy,
-            deviation=record.probe.deviation,
-            flips=record.probe.flips,
         )
-        for number, record in rows[:limit]
+        for number, record in rows
     ]
-    next_cursor = encode_cursor((items[-1].id,), "id", list_query) if len(rows) > limit else None
     return ListPage(items=items, next_cursor=next_cursor)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import pathlib
+import logging
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import FileResponse
 
+from bln_search.core.errors import BlnSearchError
+from bln_search.core.records import CheckpointRecord
 from service.api_route import ApiRoute
-from service.context import ContextDep
+from service.context import AppContext, ContextDep
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
-from service.results.checkpoint_files import get_verified_checkpoint_path_or_bytes
+from service.results.stored_files import MEDIA_TYPE, DamagedFileError, make_stored_file_response
 from service.security import ReadableStudy, Reader
 
+_log = logging.getLogger(__name__)
 router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_class=ApiRoute)
 
 
@@ -25,7 +28,7 @@ router = APIRouter(prefix="/studies/{study_id:number}", tags=["results"], route_
     responses={
         200: {
             "description": "the weights as safetensors",
-            "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
+            "content": {MEDIA_TYPE: {"schema": {"type": "string", "format": "binary"}}},
         },
         502: {
             "description": "the file is damaged",
@@ -43,18 +46,33 @@ def get_checkpoint(
     record = context.ledger.checkpoints.find_checkpoint(study.id, checkpoint_id) if 0 < checkpoint_id < 2**31 else None
     if record is None:
         raise ProblemException(404, "not-found", f"study {study.id} has no checkpoint {checkpoint_id}")
+    settings = context.settings
     try:
-        file = get_verified_checkpoint_path_or_bytes(
-            context.settings.checkpoint_store, context.ledger, study.id, record
+        return make_stored_file_response(
+            settings.checkpoint_store, record.file, record.sha256, record.file, settings.home
         )
-    except (FileNotFoundError, IsADirectoryError):
+    except FileNotFoundError:
         freed_at = context.ledger.checkpoints.find_freed_time(study.id, record.file)
         reason = "is missing in the checkpoint store"
         if freed_at is not None:
             reason = f"was removed on {freed_at:%Y-%m-%d} to free disk space; its results are kept"
         raise ProblemException(404, "file-gone", f"the file {record.file} {reason}") from None
-    headers = {"ETag": f'"{record.sha256}"'}
-    if isinstance(file, pathlib.Path):
-        return FileResponse(file, filename=record.file, media_type="application/octet-stream", headers=headers)
-    headers["Content-Disposition"] = f'attachment; filename="{record.file}"'
-    return Response(file, media_type="application/octet-stream", headers=headers)
+    except DamagedFileError as error:
+        _record_damage(context, study.id, record, error.digest)
+        raise ProblemException(
+            502,
+            "damaged",
+            f"the file {record.file} is damaged: its content is not the trained network; the operator of this service "
+            "can restore it from a backup",
+        ) from None
+
+
+def _record_damage(context: AppContext, study_id: int, record: CheckpointRecord, digest: str) -> None:
+    """Log the damage, and record it as an event of the study."""
+    assert record.trial_id is not None, "it was read from the ledger"
+    extra = {"study_id": study_id}
+    _log.error("checkpoint %s is damaged: SHA-256 %s, recorded %s", record.file, digest, record.sha256, extra=extra)
+    try:
+        context.ledger.checkpoints.record_damaged_file(study_id, record.trial_id, record.file)
+    except BlnSearchError as error:
+        _log.warning("the damage cannot be recorded as an event of the study: %s", error, extra=extra)

@@ -14,8 +14,8 @@ from service.context import ContextDep
 from service.http.pagination import Limit
 from service.http.problems import MEDIA_TYPE as PROBLEM_MEDIA_TYPE
 from service.http.problems import ProblemException
-from service.results.export_files import MEDIA_TYPE, ArchiveMissingOrDamagedError, make_archive_response
 from service.results.exports import get_export_record, request_export, serialize_export, serialize_exports
+from service.results.stored_files import MEDIA_TYPE, DamagedFileError, make_stored_file_response
 from service.schemas.base import ListPage
 from service.schemas.exports import Export, ExportRequest
 from service.security import ReadableStudy, Reader, WritableStudy
@@ -78,10 +78,12 @@ def download_export(study: ReadableStudy, export_id: ExportId, context: ContextD
     if record.archive is None:
         raise _make_not_ready_problem(record)
     name = f"{export_archive_base_name(study.name, record)}{ARCHIVE_SUFFIX}"
+    settings, archive = context.settings, record.archive
     try:
-        settings = context.settings
-        return make_archive_response(settings.checkpoint_store, record.archive, name, settings.home)
-    except ArchiveMissingOrDamagedError:
+        return make_stored_file_response(settings.checkpoint_store, archive.file, archive.sha256, name, settings.home)
+    except (FileNotFoundError, DamagedFileError) as error:
+        if isinstance(error, DamagedFileError):
+            _log.error("archive %s is damaged: SHA-256 %s, recorded %s", archive.file, error.digest, archive.sha256)
         context.ledger.exports.mark_archive_lost(study.id, record.id)
         raise _make_not_ready_problem(get_export_record(context, study.id, export_id)) from None
 

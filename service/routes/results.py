@@ -10,7 +10,7 @@ from bln_search.core.configuration import CODE_LETTERS
 from bln_search.core.enums import Split
 from service.api_route import ApiRoute
 from service.context import AppContext, ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
+from service.http.pagination import Cursor, Limit, cut_page, decode_cursor_to_page_request
 from service.routes.result_filters import (
     ArmFilter,
     BatchSizeFilter,
@@ -19,8 +19,8 @@ from service.routes.result_filters import (
     PositionSort,
     SeedFilter,
 )
-from service.schemas.base import ListPage
-from service.schemas.results import Curve, Epoch, EvaluationOut
+from service.schemas.base import ListPage, project
+from service.schemas.results import Curve, EvaluationOut
 from service.security import ReadableStudy, StudyAccess
 from service.serializers import serialize_evaluation
 
@@ -63,8 +63,8 @@ def list_evaluations(
     list_query = {"list": "evaluations", "study": study.id, **filters, **trial_filters}
     page = decode_cursor_to_page_request(cursor, limit, "id", list_query)
     records = context.ledger.results.list_evaluation_page_plus_one(study.id, page, filters, trial_filters)
-    following_cursor = encode_cursor((records[limit - 1].id,), "id", list_query) if len(records) > limit else None
-    return ListPage(items=[serialize_evaluation(record) for record in records[:limit]], next_cursor=following_cursor)
+    records, following_cursor = cut_page(records, page, list_query, lambda record: (record.id,))
+    return ListPage(items=[serialize_evaluation(record) for record in records], next_cursor=following_cursor)
 
 
 def _to_stored_condition_name(context: AppContext, study: StudyAccess, condition: str) -> str:
@@ -86,17 +86,7 @@ def list_curves(
     filters = {"arm": arm, "seed": seed}
     list_query = {"list": "curves", "study": study.id, **filters}
     page = decode_cursor_to_page_request(cursor, limit, sort, list_query, (int, int))
-    curve_records = context.ledger.trial_lists.list_learning_curve_page_plus_one(study.id, page, filters)
-    items = [
-        Curve(
-            trial_id=curve.trial.id,
-            arm=curve.trial.arm,
-            seed=curve.trial.seed,
-            parameters=curve.trial.parameters,
-            epochs=[Epoch.model_validate(epoch) for epoch in curve.epochs],
-        )
-        for curve in curve_records[:limit]
-    ]
-    last = curve_records[limit - 1].trial if len(curve_records) > limit else None
-    following_cursor = None if last is None else encode_cursor((last.position, last.id), sort, list_query)
+    records = context.ledger.trial_lists.list_learning_curve_page_plus_one(study.id, page, filters)
+    curves, following_cursor = cut_page(records, page, list_query, lambda curve: (curve.trial.position, curve.trial.id))
+    items = [project(Curve, curve.trial, trial_id=curve.trial.id, epochs=curve.epochs) for curve in curves]
     return ListPage(items=items, next_cursor=following_cursor)

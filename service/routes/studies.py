@@ -99,10 +99,10 @@ def list_studies(
     body = b"" if is_etag_in_if_none_match(request, etag) else context.responses.find_body(etag)
     if body is not None:
         return make_etag_response(request, body, etag)
-    found = read_page_of_studies(
+    items, following = read_page_of_studies(
         context.ledger, page, list_query, owner=owner, states=states, name=name, tags=tag or ()
     )
-    page_out = ListPage[Study](items=[serialize_study(item) for item in found.items], next_cursor=found.next_cursor)
+    page_out = ListPage[Study](items=[serialize_study(item) for item in items], next_cursor=following)
     body = page_out.model_dump_json().encode()
     context.responses.put_unless_large(etag, body)
     return make_etag_response(request, body, etag)
@@ -153,7 +153,7 @@ def cancel_study(study: WritableStudy, context: ContextDep) -> StudyDetail:
     context.ledger.queue.cancel(study.id, study.bearer.account)
     detail = _read_study_detail(context.ledger, study.id)
     if detail.state == StudyState.CANCELLED:  # otherwise its worker does so when it stops
-        context.ledger.training_states.remove_files_of_study(study.id, context.settings.checkpoint_store)
+        context.ledger.garbage.remove_training_states(study.id, context.settings.checkpoint_store)
     return detail
 
 

@@ -14,7 +14,7 @@ from bln_search.storage.ledger import Ledger
 from bln_search.storage.tokens import Bearer, TokenInfo, TokenKind
 from service.api_route import ApiRoute
 from service.context import AppContext, ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
+from service.http.pagination import Cursor, Limit, cut_page, decode_cursor_to_page_request
 from service.http.problems import ProblemException
 from service.schemas.access import RevokedTokens, Session, SignIn, TokenCreate, TokenCreated, TokenOut, TokenRevocation
 from service.schemas.base import ListPage
@@ -37,9 +37,8 @@ def read_token_page(
 ) -> tuple[list[TokenInfo], str | None]:
     """Return a page of tokens and the cursor of the next page; None on the last page."""
     list_query = {"list": "tokens", "owner": owner}
-    page = ledger.tokens.list_tokens(owner, decode_cursor_to_page_request(cursor, limit, _SORT, list_query))
-    has_more = len(page) > limit
-    return page[:limit], encode_cursor((page[limit - 1].id,), _SORT, list_query) if has_more else None
+    page = decode_cursor_to_page_request(cursor, limit, _SORT, list_query)
+    return cut_page(ledger.tokens.list_tokens(owner, page), page, list_query, lambda token: (token.id,))
 
 
 @router.post("/tokens", status_code=201, operation_id="create_token")

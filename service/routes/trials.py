@@ -12,7 +12,7 @@ from bln_search.core.states import TrialState
 from bln_search.storage.ledger import Ledger
 from service.api_route import ApiRoute
 from service.context import ContextDep
-from service.http.pagination import Cursor, Limit, decode_cursor_to_page_request, encode_cursor
+from service.http.pagination import Cursor, Limit, cut_page, decode_cursor_to_page_request
 from service.http.problems import ProblemException
 from service.routes.result_filters import ArmFilter, MethodFilter, PositionSort, SeedFilter
 from service.schemas.base import ListPage
@@ -64,11 +64,10 @@ def read_trial_page(
     list_query = {"list": "trials", "study": study_id, **filters}
     page = decode_cursor_to_page_request(cursor, limit, sort, list_query, (int, int))
     records = ledger.trial_lists.list_trial_page_plus_one(study_id, page, filters)
-    last = records[limit - 1] if len(records) > limit else None
-    following_cursor = None if last is None else encode_cursor((last.position, last.id), sort, list_query)
-    activity = ledger.trial_lists.read_activity_by_trial([record.id for record in records[:limit]])
+    records, following_cursor = cut_page(records, page, list_query, lambda trial: (trial.position, trial.id))
+    activity = ledger.trial_lists.read_activity_by_trial([record.id for record in records])
     now = datetime.now(UTC)
-    return [serialize_trial(record, activity[record.id], now) for record in records[:limit]], following_cursor
+    return [serialize_trial(record, activity[record.id], now) for record in records], following_cursor
 
 
 def read_trial(ledger: Ledger, study_id: int, trial_id: int) -> Trial:

@@ -9,7 +9,7 @@ import sqlite3
 
 import pytest
 
-from bln_search.storage.results.outcome_codec import decode_losses_and_correctness, encode_losses_and_correctness
+from bln_search.storage.outcome_codec import decode_losses_and_correctness, encode_losses_and_correctness
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
 from tests.end_to_end.small_study import EXPORT_STUDY

@@ -11,8 +11,8 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, encode_base64
 from bln_search.specs.sections.external import ExternalNetwork
+from bln_search.storage.outcome_codec import encode_losses_and_correctness
 from bln_search.storage.results.external_results import decode_results_and_list_problems
-from bln_search.storage.results.outcome_codec import encode_losses_and_correctness
 
 RESULTS = "/api/v1/studies/results"
 

@@ -25,7 +25,7 @@ from bln_search.specs.sections.external import (
     ExternalLossDescription,
     ExternalNetwork,
 )
-from bln_search.storage.results.outcome_codec import encode_losses_and_correctness
+from bln_search.storage.outcome_codec import encode_losses_and_correctness
 
 
 class ExternalResultsArguments(TypedDict, total=False):

@@ -19,7 +19,6 @@ from bln_search.core.sqlite import make_sqlite_url
 from bln_search.core.version import VERSION
 from bln_search.storage.backups.archive import FORMAT, BackedUpFile, BackupManifest, BackupStore, format_timestamp
 from bln_search.storage.backups.copy_rows import copy_and_count_all_rows, read_last_assigned_ids, set_last_assigned_ids
-from bln_search.storage.checkpoints.needed_files import read_digests_by_needed_file
 from bln_search.storage.database import Database
 from bln_search.storage.engine import consistent_read_connection, make_engine, schema_transaction
 from bln_search.storage.migration import (
@@ -27,6 +26,7 @@ from bln_search.storage.migration import (
     find_database_schema_revision,
     newest_known_schema_revision,
 )
+from bln_search.storage.needed_files import read_digests_by_needed_file
 
 OnProgress = Callable[[str], None]
 _ABANDONED_AFTER = timedelta(days=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -11,16 +12,18 @@ from datetime import datetime, timedelta
 from sqlalchemy import Select, func, select
 
 from bln_search.core.checkpoints import CheckpointStore, InvalidFileNameError, StoredFileInfo
-from bln_search.core.errors import LedgerError
+from bln_search.core.errors import CheckpointStoreError, LedgerError
 from bln_search.core.exports import ARCHIVE_SUFFIX
 from bln_search.core.states import AttemptState
 from bln_search.core.training_states import TRAINING_STATE_SUFFIX
-from bln_search.storage.checkpoints.needed_files import iter_export_archive_names, read_digests_by_needed_file
 from bln_search.storage.checkpoints.ownership import is_ownership_marker, iter_other_owning_databases
+from bln_search.storage.checkpoints.prunable_files import PrunableFilesOfStudy
 from bln_search.storage.database import Database
-from bln_search.storage.studies.version import read_study_list_version
-from bln_search.storage.tables import AttemptRow, CheckpointRow, EpochWeightsRow, ExportRow, StudyRow
-from bln_search.storage.training_states import list_needed_training_state_files
+from bln_search.storage.needed_files import list_files_in_use, list_possible_training_state_files
+from bln_search.storage.studies.lookup import read_study_list_version
+from bln_search.storage.tables import AttemptRow, CheckpointRow, EpochWeightsRow, ExportRow, StudyRow, TrialRow
+
+_log = logging.getLogger(__name__)
 
 MIN_AGE = timedelta(hours=1)
 """A file is written before its row, by a process whose clock may differ from that of the checkpoint store."""
@@ -34,23 +37,6 @@ _BATCH = 500
 _KINDS = r"[0-9a-f]{32}\.(safetensors|zip|state)"
 _OUR_FILES = re.compile(rf"{_KINDS}|\.{_KINDS}-\w+|\.check-[0-9a-f]{{16}}")
 """Checkpoints, archives of exports, states of trainings, unfinished writes of them, and test files of the store."""
-
-
-@dataclass(frozen=True)
-class PrunableFilesOfStudy:
-    """Files of a complete study that belong neither to the recommended row nor to its best rows.
-
-    Attributes:
-        study_id: The study.
-        name: Name of the study.
-        files: Names of the files.
-        reason: Why the study has to keep all its networks; None if it does not.
-    """
-
-    study_id: int
-    name: str
-    files: frozenset[str]
-    reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +83,8 @@ class GarbageCollector:
         Raises:
             LedgerError: the database has no study, or another database uses the store: its files would look unneeded.
         """
-        _check_minimum_age(age)
+        if age < MIN_AGE:
+            raise LedgerError("files younger than an hour may belong to a running trial: give --older-than 1h or more")
         self._check_sole_owner(checkpoints)
         # first: a row that is added later belongs to a file that is too recent, or is read below
         stored = [file for file in checkpoints.iter_files() if not is_ownership_marker(file.name)]
@@ -109,8 +96,7 @@ class GarbageCollector:
                     "another database; check that --database and BLN_SEARCH_CHECKPOINTS belong together"
                 )
             freed = {(networks.study_id, file) for networks in prunable for file in networks.files}
-            needed = {*read_digests_by_needed_file(session, freed), *iter_export_archive_names(session)}
-            needed.update(list_needed_training_state_files(session))
+            needed = list_files_in_use(session, freed)
         unneeded = [file for file in stored if file.name not in needed]
         ours = [file for file in unneeded if _OUR_FILES.fullmatch(file.name)]
         removable = tuple(file for file in ours if file.written_at < cutoff)
@@ -135,6 +121,16 @@ class GarbageCollector:
             if not too_recent and name not in referenced:
                 with suppress(InvalidFileNameError):  # of a damaged database: no store has such a file
                     checkpoints.delete(name)
+
+    def remove_training_states(self, study_id: int, checkpoints: CheckpointStore) -> None:
+        """Remove the states of trainings of a study. An error of the store is logged: a later clean removes them."""
+        with self.database.read_session() as session:
+            files = list_possible_training_state_files(session, TrialRow.study_id == study_id)
+        try:
+            for file in files:
+                checkpoints.delete(file)
+        except (OSError, CheckpointStoreError) as error:
+            _log.warning("study %d: saved trainings are not removed: %s", study_id, error)
 
     def _check_sole_owner(self, checkpoints: CheckpointStore) -> None:
         for owner, marker in iter_other_owning_databases(checkpoints, self.database.engine.url):
@@ -185,11 +181,6 @@ def remove_and_count_garbage(checkpoints: CheckpointStore, report: GarbageReport
             checkpoints.delete(file.name)
             removed, size = removed + 1, size + current.size
     return removed, size
-
-
-def _check_minimum_age(age: timedelta) -> None:
-    if age < MIN_AGE:
-        raise LedgerError("files younger than an hour may belong to a running trial: give --older-than 1h or more")
 
 
 def _select_oldest_running_attempt_start(since: datetime) -> Select[datetime]:

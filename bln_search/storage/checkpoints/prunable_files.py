@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from sqlalchemy import select
 
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.study import StudySpec
-from bln_search.storage.checkpoints.garbage import PrunableFilesOfStudy
 from bln_search.storage.checkpoints.repository import CheckpointRepository
 from bln_search.storage.database import Database
-from bln_search.storage.freed_files import read_freed_times_by_file
+from bln_search.storage.needed_files import read_freed_times_by_file
 from bln_search.storage.results.analyses import AnalysisRepository
 from bln_search.storage.results.evaluations import ResultRepository
 from bln_search.storage.tables import StudyRow
@@ -19,6 +19,23 @@ from bln_search.storage.trials.repository import TrialRepository
 
 _ArmPoint = tuple[str, str]
 """An arm and a point."""
+
+
+@dataclass(frozen=True)
+class PrunableFilesOfStudy:
+    """Files of a complete study that belong neither to the recommended row nor to its best rows.
+
+    Attributes:
+        study_id: The study.
+        name: Name of the study.
+        files: Names of the files.
+        reason: Why the study has to keep all its networks; None if it does not.
+    """
+
+    study_id: int
+    name: str
+    files: frozenset[str]
+    reason: str | None = None
 
 
 class PrunableFilesRepository:

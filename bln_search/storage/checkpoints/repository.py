@@ -15,9 +15,8 @@ from bln_search.specs.records import TrialRecord
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
-from bln_search.storage.freed_files import read_freed_times_by_file, record_freed_files
-from bln_search.storage.tables import AttemptRow, CheckpointRow, EventRow, StudyRow, TrialRow
-from bln_search.storage.tables.trials import NO_FILE
+from bln_search.storage.needed_files import WEIGHTS_FREED, read_freed_times_by_file
+from bln_search.storage.tables import NO_FILE, AttemptRow, CheckpointRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.records import make_checkpoint_record, read_trial_records, select_trials_with_checkpoints
 
 _CHECKPOINT_DAMAGED = "checkpoint_damaged"
@@ -58,7 +57,7 @@ class CheckpointRepository:
         with self.database.write_session() as session:
             study = session.get(StudyRow, study_id, with_for_update=True)
             if study is not None and study.state == StudyState.COMPLETE:
-                record_freed_files(session, study_id, files, self.database.now(session))
+                append_event(session, study_id, self.database.now(session), WEIGHTS_FREED, {"files": sorted(files)})
 
     def record_damaged_file(self, study_id: int, trial_id: int, file: str) -> None:
         """Record, once for each trial, that its file is damaged; does nothing where the study was deleted."""

@@ -13,7 +13,7 @@ from bln_search.core.errors import StaleAttemptError
 from bln_search.core.exports import OPEN_EXPORTS, ExportAttemptKey, ExportRecord, StoredArchive
 from bln_search.core.states import ExportState
 from bln_search.storage.database import Database
-from bln_search.storage.exports.records import append_export_state_event, make_export_record, set_export_state
+from bln_search.storage.exports.requests import append_export_state_event, make_export_record, set_export_state
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import ExportRow, TrialRow
 

@@ -14,10 +14,12 @@ from bln_search.core.code_identity import StudyCode
 from bln_search.core.states import ENDED, StudyState, TrialState
 from bln_search.storage.database import Database
 from bln_search.storage.pagination import PageRequest, Sorts, limit_to_page_plus_one
-from bln_search.storage.studies.eta import StudyThroughput, measure_throughput_by_study
-from bln_search.storage.studies.finished_epochs import sum_finished_fractions_by_study
-from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
-from bln_search.storage.studies.version import read_study_list_version
+from bln_search.storage.studies.lookup import count_trials_by_study_and_state, read_study_list_version
+from bln_search.storage.studies.progress import (
+    StudyThroughput,
+    measure_throughput_by_study,
+    sum_finished_fractions_by_study,
+)
 from bln_search.storage.tables import StudyRow, StudyTagRow
 
 Ts = TypeVarTuple("Ts")

@@ -19,7 +19,7 @@ from bln_search.core.states import EvaluationState, TrialState
 from bln_search.ranking.row_results import SeedResult
 from bln_search.specs.records import encode_point_as_json
 from bln_search.specs.trial import TrialSpec, list_planned_configurations_and_estimates
-from bln_search.storage.metrics_codec import decode_metrics
+from bln_search.storage.outcome_codec import decode_metrics
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, TrialRow
 
 _DIVERGED_ID = 0

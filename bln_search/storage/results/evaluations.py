@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 
 from bln_search.core.enums import Split
 from bln_search.core.records import (
@@ -26,7 +26,7 @@ from bln_search.specs.records import encode_point_as_json
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
-from bln_search.storage.metrics_codec import decode_metrics
+from bln_search.storage.outcome_codec import decode_losses_and_correctness, decode_metrics
 from bln_search.storage.pagination import PageRequest, iter_equality_conditions, limit_to_page_plus_one
 from bln_search.storage.results.changed_results import (
     ChangedResults,
@@ -35,7 +35,6 @@ from bln_search.storage.results.changed_results import (
     read_results_with_position,
 )
 from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_by_leaderboard_row
-from bln_search.storage.results.outcome_codec import decode_losses_and_correctness
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
 
 _BATCH = 20
@@ -169,45 +168,40 @@ class ResultRepository:
     def read_seconds_per_1000_examples_by_arm_point(self, study_id: int) -> dict[tuple[str, str], float]:
         """Seconds for a thousand examples by arm and point, the minimum over seeds, where they were measured."""
         minimum: dict[tuple[str, str], float] = {}
-        query = select(TrialRow.arm, TrialRow.parameters, CheckpointRow.provenance).join(
-            CheckpointRow, CheckpointRow.trial_id == TrialRow.id
-        )
-        with self.database.read_session() as session:
-            for arm, parameters, provenance in session.execute(query.where(TrialRow.study_id == study_id)):
-                seconds = provenance.get(Objective.INFERENCE_SECONDS.value)
-                if seconds is not None:
-                    key = arm, encode_point_as_json(parameters)
-                    minimum[key] = min(seconds, minimum.get(key, seconds))
+        for arm, point, _, provenance in self._read_provenances(study_id):
+            seconds = provenance.get(Objective.INFERENCE_SECONDS.value)
+            if seconds is not None:
+                minimum[arm, point] = min(seconds, minimum.get((arm, point), seconds))
         return minimum
 
     def read_layer_drifts_by_seed(self, study_id: int, arm: str, point: str) -> dict[int, list[StatisticDrift]]:
         """Drift of every layer of the networks of an arm at a point, by seed."""
-        query = select(TrialRow.seed, TrialRow.parameters, CheckpointRow.provenance).join(
-            CheckpointRow, CheckpointRow.trial_id == TrialRow.id
-        )
-        with self.database.read_session() as session:
-            rows = session.execute(query.where(TrialRow.study_id == study_id, TrialRow.arm == arm))
-            return {
-                seed: [StatisticDrift(**drift) for drift in provenance.get(DRIFT, [])]
-                for seed, parameters, provenance in rows
-                if encode_point_as_json(parameters) == point
-            }
+        return {
+            seed: [StatisticDrift(**drift) for drift in provenance.get(DRIFT, [])]
+            for *arm_and_point, seed, provenance in self._read_provenances(study_id, TrialRow.arm == arm)
+            if arm_and_point == [arm, point]
+        }
 
     def read_layer_geometries_by_arm_and_point(
         self, study_id: int
     ) -> dict[tuple[str, str], dict[int, list[LayerWeightNormAndCurvature]]]:
         """Geometry of every layer after every epoch, by arm and point, then by seed; only of networks that have it."""
-        query = select(TrialRow.arm, TrialRow.parameters, TrialRow.seed, CheckpointRow.provenance).join(
-            CheckpointRow, CheckpointRow.trial_id == TrialRow.id
-        )
         geometries: dict[tuple[str, str], dict[int, list[LayerWeightNormAndCurvature]]] = {}
-        with self.database.read_session() as session:
-            rows = session.execute(query.where(TrialRow.study_id == study_id).order_by(TrialRow.position))
-            for arm, parameters, seed, provenance in rows:
-                layers = [LayerWeightNormAndCurvature(**layer) for layer in provenance.get(GEOMETRY, [])]
-                if layers:
-                    geometries.setdefault((arm, encode_point_as_json(parameters)), {})[seed] = layers
+        for arm, point, seed, provenance in self._read_provenances(study_id):
+            layers = [LayerWeightNormAndCurvature(**layer) for layer in provenance.get(GEOMETRY, [])]
+            if layers:
+                geometries.setdefault((arm, point), {})[seed] = layers
         return geometries
+
+    def _read_provenances(
+        self, study_id: int, *conditions: ColumnElement[bool]
+    ) -> list[tuple[str, str, int, dict[str, Any]]]:
+        """Arm, point, seed and provenance of every network of a study, in its order."""
+        query = select(TrialRow.arm, TrialRow.parameters, TrialRow.seed, CheckpointRow.provenance)
+        query = query.join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id).order_by(TrialRow.position)
+        with self.database.read_session() as session:
+            rows = session.execute(query.where(TrialRow.study_id == study_id, *conditions))
+            return [(arm, encode_point_as_json(point), seed, provenance) for arm, point, seed, provenance in rows]
 
 
 def make_evaluation_from_row(row: EvaluationRow, outcomes: OutcomesRow | None = None) -> Evaluation:

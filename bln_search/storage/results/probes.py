@@ -14,6 +14,7 @@ from bln_search.ranking.probe_results import TrialProbe
 from bln_search.specs.records import encode_point_as_json
 from bln_search.storage.bulk_insert import insert_rows
 from bln_search.storage.database import Database
+from bln_search.storage.pagination import iter_equality_conditions
 from bln_search.storage.row_factories import make_probe_column_values
 from bln_search.storage.tables import CheckpointRow, ProbeRow, TrialRow
 
@@ -28,24 +29,16 @@ class ProbeRepository:
         self, study_id: int, *, arm: str | None = None, kinds: Collection[ProbeKind] | None = None
     ) -> list[TrialProbe]:
         """The probes of a study, of one arm or some kinds where they are given."""
-        conditions = [TrialRow.study_id == study_id, *([] if arm is None else [TrialRow.arm == arm])]
-        conditions += [] if kinds is None else [ProbeRow.kind.in_(list(kinds))]
         with self.database.read_session() as session:
-            return [
-                _make_trial_probe(row)
-                for row in session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id))
-            ]
+            return [_make_trial_probe(row) for row in session.execute(_select_probes(study_id, arm, kinds))]
 
     def list_probe_page(
         self, study_id: int, after: int, limit: int, kind: ProbeKind | None = None, arm: str | None = None
     ) -> list[tuple[int, TrialProbe]]:
         """At most `limit` probes of a study with ids above `after`, each with its id; of one kind or arm if given."""
-        conditions = [TrialRow.study_id == study_id, ProbeRow.id > after]
-        conditions += [] if kind is None else [ProbeRow.kind == kind]
-        conditions += [] if arm is None else [TrialRow.arm == arm]
+        query = _select_probes(study_id, arm, None if kind is None else [kind]).where(ProbeRow.id > after).limit(limit)
         with self.database.read_session() as session:
-            rows = session.execute(_select_probes().where(*conditions).order_by(ProbeRow.id).limit(limit))
-            return [(row.id, _make_trial_probe(row)) for row in rows]
+            return [(row.id, _make_trial_probe(row)) for row in session.execute(query)]
 
     def replace_probes(
         self, trial_id: int, sha256: str, kinds: Collection[ProbeKind], probes: Sequence[ProbeResult]
@@ -75,10 +68,12 @@ _KEY = (ProbeRow.configuration, ProbeRow.estimate, ProbeRow.batch_size, ProbeRow
 _VALUES = (ProbeRow.n, ProbeRow.loss, ProbeRow.accuracy, ProbeRow.deviation, ProbeRow.flips)
 
 
-def _select_probes() -> Select[Any]:
+def _select_probes(study_id: int, arm: str | None, kinds: Collection[ProbeKind] | None) -> Select[Any]:
     columns = (ProbeRow.id, TrialRow.arm, TrialRow.parameters, TrialRow.seed, ProbeRow.kind, ProbeRow.epoch)
     query = select(*columns, *_KEY, *_VALUES).join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
-    return query.join(ProbeRow, ProbeRow.checkpoint_id == CheckpointRow.id)
+    query = query.join(ProbeRow, ProbeRow.checkpoint_id == CheckpointRow.id).order_by(ProbeRow.id)
+    query = query.where(TrialRow.study_id == study_id, *iter_equality_conditions(TrialRow, {"arm": arm}))
+    return query if kinds is None else query.where(ProbeRow.kind.in_(list(kinds)))
 
 
 def _make_trial_probe(row: Row[Any]) -> TrialProbe:

@@ -12,14 +12,18 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import list_planned_trial_specs
+from bln_search.storage.bulk_insert import insert_rows, insert_rows_and_return_ids
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.results.external_results import CheckedEvaluation, list_evaluations_of_each_network
-from bln_search.storage.row_factories import make_evaluation_row, make_study_row, make_waiting_trial_rows
-from bln_search.storage.studies.lifecycle import make_account_event_data
-from bln_search.storage.studies.submissions import Submission, find_study_id_by_idempotency_key, record_idempotency_key
-from bln_search.storage.tables import CheckpointRow, OutcomesRow, StudyRow, TrialRow
-from bln_search.storage.tables.trials import NO_FILE
+from bln_search.storage.row_factories import make_evaluation_column_values, make_study_row, make_waiting_trial_rows
+from bln_search.storage.studies.lifecycle import (
+    Submission,
+    find_study_id_by_idempotency_key,
+    make_account_event_data,
+    record_idempotency_key,
+)
+from bln_search.storage.tables import NO_FILE, CheckpointRow, EvaluationRow, OutcomesRow, StudyRow, TrialRow
 
 
 class ExternalStudyRepository:
@@ -105,11 +109,10 @@ def _add_network(
     )
     session.add(checkpoint)
     session.flush()
-    rows = [make_evaluation_row(submitted.evaluation, checkpoint.id) for submitted in evaluations]
-    session.add_all(rows)
-    session.flush()
-    session.add_all(
-        OutcomesRow(evaluation_id=row.id, losses=submitted.encoded_outcomes[0], correct=submitted.encoded_outcomes[1])
-        for row, submitted in zip(rows, evaluations, strict=True)
+    rows = [make_evaluation_column_values(submitted.evaluation, checkpoint.id) for submitted in evaluations]
+    outcomes = [
+        {"evaluation_id": new_id, "losses": submitted.encoded_outcomes[0], "correct": submitted.encoded_outcomes[1]}
+        for new_id, submitted in zip(insert_rows_and_return_ids(session, EvaluationRow, rows), evaluations, strict=True)
         if submitted.encoded_outcomes is not None
-    )
+    ]
+    insert_rows(session, OutcomesRow, outcomes)

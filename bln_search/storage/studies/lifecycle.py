@@ -1,24 +1,43 @@
-"""Acceptance of studies and changes of their state."""
+"""Acceptance of studies, and changes of their state and tags."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.errors import UnknownStudyError
+from bln_search.core.errors import IdempotencyConflictError, UnknownStudyError
 from bln_search.core.states import StopRequest, StudyState, TrialState, check_state_transition
+from bln_search.core.tags import check_and_sort_unique_tags
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import count_trials_upper_bound, list_planned_trial_specs
 from bln_search.storage.events import append_event
 from bln_search.storage.row_factories import make_study_row, make_waiting_trial_rows
-from bln_search.storage.tables import StudyRow
+from bln_search.storage.tables import IdempotencyKeyRow, StudyRow, StudyTagRow
 
 OPEN_STATES = (StudyState.ACCEPTED, StudyState.RUNNING)
 """States of a study that waits for a worker, or has one."""
 
 _END_STATES = (StudyState.COMPLETE, StudyState.INTERRUPTED, StudyState.CANCELLED, StudyState.FAILED)
+
+TAG_CHANGES = ("tags", "remove_tags", "add_tags")
+"""Changes of the tags of a study, in the order in which they are applied: `tags` replaces all."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submitted study.
+
+    Attributes:
+        study_id: Id of the study.
+        new: Whether the study did not exist before.
+    """
+
+    study_id: int
+    new: bool
 
 
 def get_and_lock_study(session: Session, study_id: int) -> StudyRow:
@@ -104,3 +123,46 @@ def state_after_run(study: StudyRow, unfinished: set[str], *, exhausted: bool, b
     if study.request is None and exhausted and remaining == {TrialState.FAILED}:
         return StudyState.FAILED
     return state_after_release(study)
+
+
+def find_study_id_by_idempotency_key(session: Session, owner: str, key: str | None, digest: str) -> int | None:
+    """The id of the study that was submitted with an idempotency key; None where there is none.
+
+    Raises:
+        IdempotencyConflictError: the key was used before with another study.
+    """
+    earlier = None if key is None else session.get(IdempotencyKeyRow, (owner, key))
+    if earlier is None:
+        return None
+    if earlier.digest != digest:
+        raise IdempotencyConflictError("this idempotency key was sent before with another study: use a new key")
+    return earlier.study_id
+
+
+def record_idempotency_key(session: Session, owner: str, key: str | None, digest: str, study_id: int) -> None:
+    """Record the idempotency key of a submission, if it has one."""
+    if key is not None:
+        session.add(IdempotencyKeyRow(account=owner, key=key, digest=digest, study_id=study_id))
+
+
+def change_tags(session: Session, study_id: int, changes: Mapping[str, Collection[str]]) -> bool:
+    """Change the tags of a study whose row the transaction has locked.
+
+    Args:
+        session: An open session.
+        study_id: The study.
+        changes: Tags by change (`TAG_CHANGES`). Tags to remove that the study lacks are ignored.
+
+    Returns:
+        Whether the tags were others before.
+
+    Raises:
+        TagError: A tag is invalid, or there are too many.
+    """
+    present = set(session.scalars(select(StudyTagRow.tag).where(StudyTagRow.study_id == study_id)))
+    kept = {*changes.get("tags", present)} - {*changes.get("remove_tags", ())}
+    following = {*check_and_sort_unique_tags(kept | {*changes.get("add_tags", ())})}
+    of_study = StudyTagRow.study_id == study_id
+    session.execute(delete(StudyTagRow).where(of_study, StudyTagRow.tag.in_(present - following)))
+    session.add_all(StudyTagRow(study_id=study_id, tag=tag) for tag in sorted(following - present))
+    return following != present

@@ -1,7 +1,8 @@
-"""Find studies, and make their records."""
+"""Reads studies: headers, records, counts of trials, and the version of a list of them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, func, select
@@ -13,7 +14,7 @@ from bln_search.core.names import ambiguous_study_name_message
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.study import StudySpec
-from bln_search.storage.tables import StudyRow
+from bln_search.storage.tables import StudyRow, TrialRow
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,9 @@ class StudyHeader:
 _HEADER = select(StudyRow.owner, StudyRow.revision, StudyRow.results, StudyRow.state, StudyRow.name).where(
     StudyRow.id == bindparam("study_id")
 )
+
+_VERSION = select(func.count(), func.max(StudyRow.id), func.sum(StudyRow.last_event), func.sum(StudyRow.revision))
+_VERSION_OF_OWNER = _VERSION.where(StudyRow.owner == bindparam("owner"))
 
 
 def find_header(connection: Connection, study_id: int) -> StudyHeader | None:
@@ -85,3 +89,27 @@ def make_study_record(row: StudyRow, trials: dict[TrialState, int]) -> StudyReco
         code=code,
         code_changes=() if code is None else code.change_sentences,
     )
+
+
+def count_trials_by_study_and_state(
+    session: Session, study_ids: Sequence[int] | None = None
+) -> dict[int, dict[TrialState, int]]:
+    """Trials by study and state; of all studies where `study_ids` is None."""
+    query = select(TrialRow.study_id, TrialRow.state, func.count())
+    if study_ids is not None:
+        query = query.where(TrialRow.study_id.in_(study_ids))
+    counts: dict[int, dict[TrialState, int]] = {}
+    for study_id, state, count in session.execute(query.group_by(TrialRow.study_id, TrialRow.state)):
+        counts.setdefault(study_id, {})[TrialState(state)] = count
+    return counts
+
+
+def read_study_list_version(connection: Connection, owner: str | None = None) -> tuple[int, ...]:
+    """A version that changes with every event of the owner's studies, and when a study is added or deleted.
+
+    Args:
+        connection: An open connection.
+        owner: The account; None for all accounts.
+    """
+    result = connection.execute(_VERSION) if owner is None else connection.execute(_VERSION_OF_OWNER, {"owner": owner})
+    return tuple(int(value or 0) for value in result.one())

@@ -16,15 +16,18 @@ from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
 from bln_search.storage.studies.lifecycle import (
+    TAG_CHANGES,
+    Submission,
+    change_tags,
+    find_study_id_by_idempotency_key,
     get_and_lock_study,
     get_or_create_study_id,
     make_account_event_data,
+    record_idempotency_key,
     set_study_state,
 )
 from bln_search.storage.studies.lost_runners import release_lost_studies_of_queue
 from bln_search.storage.studies.queue_order import QueuePlace, read_queue_places
-from bln_search.storage.studies.submissions import Submission, find_study_id_by_idempotency_key, record_idempotency_key
-from bln_search.storage.studies.tags import TAG_CHANGES, change_tags
 from bln_search.storage.tables import AccountRow, IdempotencyKeyRow, StudyRow
 
 

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import Row, func, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import StudyState
 from bln_search.storage.tables import AccountRow, StudyRow
 
-
-@dataclass(frozen=True)
-class WaitingStudy:
-    """A study in the queue."""
-
-    id: int
-    owner: str
-    priority: int
-    created_at: datetime
+_WaitingStudy = Row[int, str, int, datetime, datetime | None]
+"""Id, owner, priority, time of the submission, and time of the last claim of the owner."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +32,9 @@ class QueuePlace:
 
 
 def read_queue_places(session: Session, limit: int) -> dict[int, QueuePlace]:
-    """The places of the waiting studies by id, in the order of `predict_claim_order`.
+    """The places of the waiting studies by id, in the order in which workers claim them if no study ends meanwhile.
+
+    Studies that exceed the limit of their owner are last, since another one must end before them.
 
     Args:
         session: An open session.
@@ -52,35 +47,23 @@ def read_queue_places(session: Session, limit: int) -> dict[int, QueuePlace]:
         return {}
     counts = select(StudyRow.owner, func.count()).where(StudyRow.state == StudyState.RUNNING).group_by(StudyRow.owner)
     running = {owner: int(count) for owner, count in session.execute(counts)}
-    waiting = [WaitingStudy(row.id, row.owner, row.priority, row.created_at) for row in rows]
-    claimed_at = {row.owner: row.claimed_at for row in rows if row.claimed_at is not None}
-    running_of = {study.id: running.get(study.owner, 0) for study in waiting}
     return {
-        study_id: QueuePlace(number, running_of[study_id], running_of[study_id] >= limit)
-        for number, study_id in enumerate(predict_claim_order(waiting, running, claimed_at, limit), start=1)
+        row.id: QueuePlace(number, running.get(row.owner, 0), running.get(row.owner, 0) >= limit)
+        for number, row in enumerate(_iter_claim_order(rows, running, limit), start=1)
     }
 
 
-def predict_claim_order(
-    waiting: Iterable[WaitingStudy], running: Mapping[str, int], claimed_at: Mapping[str, datetime], limit: int
-) -> tuple[int, ...]:
-    """Return the ids of waiting studies in the order in which workers claim them, if no study ends meanwhile.
-
-    Studies that exceed the limit of their owner are last, since another one must end before them.
-
-    Args:
-        waiting: The studies.
-        running: Number of running studies by owner.
-        claimed_at: Time of the last claim by owner; owners without a claim come first.
-        limit: Largest number of running studies of one owner.
-    """
-    queues: dict[str, list[WaitingStudy]] = {}
+def _iter_claim_order(
+    waiting: Sequence[_WaitingStudy], running: Mapping[str, int], limit: int
+) -> Iterator[_WaitingStudy]:
+    """Yield the waiting studies; owners without a claim come first, and each claim is the last turn of its owner."""
+    queues: dict[str, list[_WaitingStudy]] = {}
     for study in sorted(waiting, key=lambda study: (-study.priority, study.created_at, study.id), reverse=True):
         queues.setdefault(study.owner, []).append(study)
     counts = dict(running)
-    by_claim = sorted(claimed_at, key=claimed_at.__getitem__)
-    turns = {owner: turn for turn, owner in enumerate(by_claim, start=1)}
-    order: list[int] = []
+    claimed_at = {study.owner: study.claimed_at for study in waiting if study.claimed_at is not None}
+    turns = {owner: turn for turn, owner in enumerate(sorted(claimed_at, key=claimed_at.__getitem__), start=1)}
+    last_turn = len(turns)
     while queues:
         owner = min(
             queues,
@@ -93,9 +76,8 @@ def predict_claim_order(
                 queues[owner][-1].id,
             ),
         )
-        order.append(queues[owner].pop().id)
+        yield queues[owner].pop()
         if not queues[owner]:
             del queues[owner]
-        counts[owner] = counts.get(owner, 0) + 1
-        turns[owner] = len(by_claim) + len(order)
-    return tuple(order)
+        last_turn += 1
+        counts[owner], turns[owner] = counts.get(owner, 0) + 1, last_turn

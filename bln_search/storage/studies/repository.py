@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sqlalchemy import Select, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, selectinload
 
 from bln_search.core.code_identity import CodeVersion, StudyCode
@@ -16,8 +16,7 @@ from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
 from bln_search.storage.migration import check_schema_revision_unchanged
-from bln_search.storage.studies.deletion import delete_study_and_list_unneeded_files
-from bln_search.storage.studies.error_count import WORKER_ERROR, count_worker_errors_since_reset
+from bln_search.storage.needed_files import list_files_of_study
 from bln_search.storage.studies.lifecycle import (
     OPEN_STATES,
     get_and_lock_study,
@@ -25,12 +24,26 @@ from bln_search.storage.studies.lifecycle import (
     set_study_state,
     state_after_run,
 )
-from bln_search.storage.studies.lookup import StudyHeader, find_header, find_study_row, make_study_record
+from bln_search.storage.studies.lookup import (
+    StudyHeader,
+    count_trials_by_study_and_state,
+    find_header,
+    find_study_row,
+    make_study_record,
+)
 from bln_search.storage.studies.lost_runners import release_studies_of_ended_processes
-from bln_search.storage.studies.trial_counts import count_trials_by_study_and_state
 from bln_search.storage.tables import EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.attempts import AttemptRepository, list_running_attempts
 from bln_search.storage.trials.running_attempts import reopen_failed_trials
+
+_WORKER_ERROR = "worker_error"
+"""Kind of the event of an unexpected error."""
+
+_RESETTING = (
+    *(f"trial_{state}" for state in ENDED),
+    *(f"study_{state}" for state in (StudyState.FAILED, StudyState.PAUSED, StudyState.CANCELLED)),
+)
+"""Kinds of events that reset the count: a trial has a result, or a person has changed the state of the study."""
 
 
 class StudyRepository:
@@ -208,11 +221,11 @@ class StudyRepository:
             if study is None:
                 return False
             data = {"worker": runner, "reason": reason}
-            append_event(session, study_id, self.database.now(session), WORKER_ERROR, data)
+            append_event(session, study_id, self.database.now(session), _WORKER_ERROR, data)
             if study.runner not in (runner, None) or study.state not in OPEN_STATES:
                 return False
             self._attempts.end_attempts_and_reopen_trials(session, study_id)
-            if count_worker_errors_since_reset(session, study_id) < limit:
+            if _count_worker_errors_since_reset(session, study_id) < limit:
                 return False
             self._set_study_failed(session, study, reason)
             return True
@@ -257,13 +270,24 @@ class StudyRepository:
             UnknownStudyError: there is no such study.
         """
         with self.database.write_session() as session:
-            return delete_study_and_list_unneeded_files(session, study_id, self.database.now(session))
-
-
-def _select_failed_trials(study_id: int) -> Select[TrialRow]:
-    return select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.state == TrialState.FAILED)
+            study = get_and_lock_study(session, study_id)
+            has_lease = study.runner_until is not None and study.runner_until > self.database.now(session)
+            if study.state == StudyState.RUNNING and (study.owner or has_lease):
+                raise StudyBusyError("the study is running: cancel it, or stop its command, before deleting it")
+            files = list_files_of_study(session, study_id)
+            session.delete(study)
+            return files
 
 
 def _find_first_failure_reason(session: Session, study_id: int) -> str | None:
-    trial = session.scalars(_select_failed_trials(study_id).order_by(TrialRow.position).limit(1)).first()
+    failed = select(TrialRow).where(TrialRow.study_id == study_id, TrialRow.state == TrialState.FAILED)
+    trial = session.scalars(failed.order_by(TrialRow.position).limit(1)).first()
     return None if trial is None else f"trial {trial.arm} seed {trial.seed}: {trial.reason}"
+
+
+def _count_worker_errors_since_reset(session: Session, study_id: int) -> int:
+    """The number of errors since the last event that resets the count."""
+    of_study = EventRow.study_id == study_id
+    last_reset = select(func.coalesce(func.max(EventRow.number), 0)).where(of_study, EventRow.kind.in_(_RESETTING))
+    is_recent = EventRow.kind == _WORKER_ERROR, EventRow.number > last_reset.scalar_subquery()
+    return session.scalar(select(func.count()).where(of_study, *is_recent)) or 0

@@ -1,13 +1,21 @@
 """The tables of the database."""
 
-from bln_search.storage.tables.access import AccountRow, TokenRow, WorkerRow
 from bln_search.storage.tables.base import Table
-from bln_search.storage.tables.exports import ExportRow
-from bln_search.storage.tables.results import AnalysisRow, EvaluationRow, LayerSearchRow, OutcomesRow, ProbeRow
-from bln_search.storage.tables.studies import EventRow, IdempotencyKeyRow, StudyRow, StudyTagRow
-from bln_search.storage.tables.trials import AttemptRow, CheckpointRow, EpochWeightsRow, TrialRow
+from bln_search.storage.tables.results import (
+    NO_FILE,
+    AnalysisRow,
+    CheckpointRow,
+    EpochWeightsRow,
+    EvaluationRow,
+    LayerSearchRow,
+    OutcomesRow,
+    ProbeRow,
+)
+from bln_search.storage.tables.service import AccountRow, ExportRow, TokenRow, WorkerRow
+from bln_search.storage.tables.studies import AttemptRow, EventRow, IdempotencyKeyRow, StudyRow, StudyTagRow, TrialRow
 
 __all__ = [
+    "NO_FILE",
     "AccountRow",
     "AnalysisRow",
     "AttemptRow",

@@ -1,13 +1,53 @@
-"""Tables of what is computed from checkpoints: evaluations, probes, per-layer searches and analyses."""
+"""Tables of checkpoints, and of what is computed from them: evaluations, probes, per-layer searches, analyses."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ForeignKey, LargeBinary, String, Text, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from bln_search.storage.tables.base import ReasonText, Table
+
+NO_FILE = ""
+"""In place of the name of a checkpoint file: there is none."""
+
+
+class CheckpointRow(Table):
+    """A trained network whose weights are in the checkpoint store.
+
+    Attributes:
+        file: Name of the file; `NO_FILE` for a network of external results, whose weights were not submitted.
+    """
+
+    __tablename__ = "checkpoint"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    trial_id: Mapped[int] = mapped_column(ForeignKey("trial.id", ondelete="CASCADE"), unique=True)
+    file: Mapped[str] = mapped_column(String(200))
+    sha256: Mapped[str] = mapped_column(String(64))
+    epoch: Mapped[int]
+    judged_under: Mapped[str] = mapped_column(String(4))
+    validation_loss: Mapped[float]
+    provenance: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime]
+    snapshots: Mapped[list[EpochWeightsRow]] = relationship(
+        lazy="selectin", order_by="EpochWeightsRow.epoch", viewonly=True
+    )
+
+
+class EpochWeightsRow(Table):
+    """The weights of an earlier epoch of the training that led to a checkpoint."""
+
+    __tablename__ = "snapshot"
+    __table_args__ = (UniqueConstraint("checkpoint_id", "epoch"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"))
+    epoch: Mapped[int]
+    file: Mapped[str] = mapped_column(String(200))
+    sha256: Mapped[str] = mapped_column(String(64))
 
 
 class EvaluationRow(Table):

@@ -11,8 +11,7 @@ from sqlalchemy.orm import Session
 from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint, provenance_without_layer_records
 from bln_search.core.states import TrialState
 from bln_search.specs.records import TrialRecord
-from bln_search.storage.tables import CheckpointRow, TrialRow
-from bln_search.storage.tables.trials import NO_FILE
+from bln_search.storage.tables import NO_FILE, CheckpointRow, TrialRow
 
 FreedFiles = Mapping[tuple[int, str], datetime]
 """When each file was freed, by id of the study and name of the file."""

@@ -13,7 +13,7 @@ from bln_search.core.errors import StaleAttemptError
 from bln_search.core.records import EVALUATION_PEAK_MEMORY, CheckpointRecord, EpochRecord
 from bln_search.storage.bulk_insert import insert_rows, insert_rows_and_return_ids
 from bln_search.storage.events import NewEvent, append_events
-from bln_search.storage.results.outcome_codec import encode_losses_and_correctness
+from bln_search.storage.outcome_codec import encode_losses_and_correctness
 from bln_search.storage.row_factories import (
     make_checkpoint_column_values,
     make_evaluation_column_values,
@@ -32,14 +32,11 @@ from bln_search.storage.tables import (
 from bln_search.storage.trials.reports import (
     AttemptReport,
     CheckpointReport,
-    DivergenceReport,
     EndReport,
     EpochsReport,
     EvaluationReport,
-    FailureReport,
-    PruningReport,
     ResumptionReport,
-    attempt_end_of_report,
+    describe_end,
 )
 from bln_search.storage.trials.running_attempts import (
     RunningAttempt,
@@ -60,7 +57,7 @@ def write_reports(session: Session, reports: Sequence[AttemptReport], now: datet
     _write_checkpoints(session, {attempts[report.token].trial_id: report.checkpoint for report in checkpoints}, now)
     evaluated = {attempts[report.token].trial_id: report for report in reports if isinstance(report, EvaluationReport)}
     _write_evaluations_and_probes(session, evaluated)
-    ends = [(attempts[report.token], attempt_end_of_report(report)) for report in reports if _ends_attempt(report)]
+    ends = [(attempts[report.token], describe_end(report)[0]) for report in reports if _ends_attempt(report)]
     results = end_attempts_and_count_results_by_study(session, ends, now)
     resumed = [attempts[report.token].trial_id for report in reports if isinstance(report, ResumptionReport)]
     recorded = _read_recorded_epochs(session, resumed)
@@ -179,16 +176,4 @@ def _make_events(
         case CheckpointReport(checkpoint=checkpoint):
             return [NewEvent("trained", {"epoch": checkpoint.epoch}, trial_id)]
         case _:
-            return [_make_end_event(report, trial_id)]
-
-
-def _make_end_event(report: EndReport, trial_id: int) -> NewEvent:
-    match report:
-        case EvaluationReport(evaluations=evaluations):
-            return NewEvent("trial_finished", {"evaluations": len(evaluations)}, trial_id)
-        case DivergenceReport(reason=reason):
-            return NewEvent("trial_diverged", {"reason": reason}, trial_id)
-        case PruningReport(epoch=epoch):
-            return NewEvent("trial_pruned", {"epoch": epoch}, trial_id)
-        case FailureReport(failure=failure, reason=reason, again=again):
-            return NewEvent("attempt_failed", {"failure": failure.value, "reason": reason, "again": again}, trial_id)
+            return [NewEvent(*describe_end(report)[1:], trial_id)]

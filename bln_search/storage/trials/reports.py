@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
 from bln_search.core.states import AttemptState, FailureClass, TrialState
@@ -107,14 +108,18 @@ class AttemptEnd:
     reason: str | None = None
 
 
-def attempt_end_of_report(report: EndReport) -> AttemptEnd:
-    """How the attempt of a report ends."""
+def describe_end(report: EndReport) -> tuple[AttemptEnd, str, dict[str, Any]]:
+    """How the attempt of a report ends; kind and data of the event."""
     match report:
-        case EvaluationReport():
-            return AttemptEnd(AttemptState.SUCCEEDED, TrialState.FINISHED)
+        case EvaluationReport(evaluations=evaluations):
+            end = AttemptEnd(AttemptState.SUCCEEDED, TrialState.FINISHED)
+            return end, "trial_finished", {"evaluations": len(evaluations)}
         case DivergenceReport(reason=reason):
-            return AttemptEnd(AttemptState.SUCCEEDED, TrialState.DIVERGED, reason=reason)
-        case PruningReport():
-            return AttemptEnd(AttemptState.SUCCEEDED, TrialState.PRUNED, reason=report.reason)
+            end = AttemptEnd(AttemptState.SUCCEEDED, TrialState.DIVERGED, reason=reason)
+            return end, "trial_diverged", {"reason": reason}
+        case PruningReport(epoch=epoch):
+            end = AttemptEnd(AttemptState.SUCCEEDED, TrialState.PRUNED, reason=report.reason)
+            return end, "trial_pruned", {"epoch": epoch}
         case FailureReport(failure=failure, reason=reason, again=again):
-            return AttemptEnd(AttemptState.FAILED, None if again else TrialState.FAILED, failure, reason)
+            end = AttemptEnd(AttemptState.FAILED, None if again else TrialState.FAILED, failure, reason)
+            return end, "attempt_failed", {"failure": failure.value, "reason": reason, "again": again}

@@ -14,7 +14,7 @@ from bln_search.specs.records import SampledTrial, TrialRecord
 from bln_search.specs.trial import TrialSpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import NewEvent, append_event, append_events
-from bln_search.storage.freed_files import read_freed_times_by_file
+from bln_search.storage.needed_files import read_freed_times_by_file
 from bln_search.storage.row_factories import make_waiting_trial_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.records import make_trial_record, read_trial_records, select_trials_with_checkpoints

@@ -63,9 +63,7 @@ def load_requested_row(ledger: Ledger, record: ExportRecord) -> TrainedRow:
     row = next((row for row in board.rows if row.key == record.key.row), None)
     if row is None:
         raise ExportError(f"the leaderboard has no row {record.key.row.arm_configuration_and_estimate_label} any more")
-    return load_trained_row(
-        ledger, study, row, ledger.export_trials.get_trial_to_export(study.id, row.key, record.seed)
-    )
+    return load_trained_row(ledger, study, row, ledger.exports.get_trial_to_export(study.id, row.key, record.seed))
 
 
 def _is_evaluation_of_row(record: EvaluationRecord, row: LeaderboardRow) -> bool:

@@ -11,8 +11,8 @@ import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EvaluationKey
+from bln_search.storage.outcome_codec import decode_losses_and_correctness
 from bln_search.storage.results.external_results import decode_results_and_list_problems
-from bln_search.storage.results.outcome_codec import decode_losses_and_correctness
 from tests.api.shifted_data import conditions, make_data, trained
 
 TRAIN = make_data(200, 1)

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.states import TrialState
-from bln_search.storage.checkpoints.needed_files import read_digests_by_needed_file
 from bln_search.storage.engine import read_session
 from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search.storage.needed_files import read_digests_by_needed_file
 from tests.contracts.checkpoints.stored_networks import ARMS, DAY, clean, file_names, finish_trials, submit_study
 from tests.support.checkpoint_records import name, save_recommendation
 

@@ -44,7 +44,6 @@ def test_only_unfinished_trials_keep_their_states(later_ledger, store):
     store.write("0" * 32 + ".state", b"of a study that does not exist")
     store.write("." + "0" * 32 + ".state-abc", b"not finished")
     later_ledger.studies.finish_run(study_id, runner=WORKER)
-    assert sorted(later_ledger.training_states.list_possible_files(study_id)) == sorted(files[1:])
     assert clean(later_ledger, store)[0] == 3
     assert file_names(store) == set(files[1:])
 
@@ -59,7 +58,7 @@ def test_cancelled_and_deleted_studies_keep_no_states(later_ledger, store):
         _, kept = start_trials(later_ledger, other, store, 1)
         if end == "cancel":
             later_ledger.queue.cancel(study_id)
-            later_ledger.training_states.remove_files_of_study(study_id, store)
+            later_ledger.garbage.remove_training_states(study_id, store)
         else:
             unneeded = later_ledger.studies.delete_and_list_unneeded_files(study_id)
             later_ledger.garbage.remove_unreferenced_files(store, unneeded)

@@ -133,7 +133,7 @@ def test_network_of_a_row_is_that_of_lowest_validation_loss_or_of_a_seed(ledger,
         for record in ledger.results.list_clean_evaluations(exports.study_id)
         if record.evaluation.key.configuration == row.configuration and record.evaluation.key.split == "validation"
     }
-    find = ledger.export_trials.get_trial_to_export
+    find = ledger.exports.get_trial_to_export
     assert find(exports.study_id, row.key).seed == min(losses, key=losses.get)
     assert [find(exports.study_id, row.key, seed).id for seed in (3, 4)] == [exports.trials[3], exports.trials[4]]
     with pytest.raises(ExportError, match="seeds 3, 4"):
@@ -143,10 +143,10 @@ def test_network_of_a_row_is_that_of_lowest_validation_loss_or_of_a_seed(ledger,
 
 
 def test_removed_network_cannot_be_exported(ledger, exports):
-    trial = ledger.export_trials.get_trial_to_export(exports.study_id, row_key("FFFF", None), 3)
+    trial = ledger.exports.get_trial_to_export(exports.study_id, row_key("FFFF", None), 3)
     ledger.checkpoints.mark_files_as_freed(exports.study_id, [trial.checkpoint.file])
     with pytest.raises(ExportError, match="was removed on"):
-        ledger.export_trials.get_trial_to_export(exports.study_id, row_key("FFFF", None), 3)
+        ledger.exports.get_trial_to_export(exports.study_id, row_key("FFFF", None), 3)
 
 
 def test_request_keeps_its_archive_for_a_week(exports):

@@ -14,7 +14,8 @@ from bln_search.core.records import Evaluation, ExampleOutcomes, ProbeResult
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation, group_evaluations_by_row
 from bln_search.specs.trial import make_full_trial_spec
-from bln_search.storage.row_factories import make_evaluation_row
+from bln_search.storage.row_factories import make_evaluation_column_values
+from bln_search.storage.tables import EvaluationRow
 from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, STUDY, evaluations, finish_trial
 
 CONDITIONS = ("", "fog-3", "a" * 64)
@@ -88,7 +89,7 @@ def test_points_are_judged_by_their_clean_loss(ledger):
 def test_evaluation_is_unique_within_its_condition(ledger, study_id):
     repeated = under_conditions()[-1]
     with pytest.raises(IntegrityError), ledger.database.write_session() as session:
-        session.add(make_evaluation_row(repeated, 1))
+        session.add(EvaluationRow(**make_evaluation_column_values(repeated, 1)))
         session.flush()
 
 

@@ -11,7 +11,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
 from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.pagination import PageRequest
-from bln_search.storage.studies.eta import RunningTrial, StudyThroughput, measure_throughput_by_study
+from bln_search.storage.studies.progress import RunningTrial, StudyThroughput, measure_throughput_by_study
 from bln_search.storage.tables import AttemptRow, EventRow
 from bln_search.storage.trials.reports import ResumptionReport
 from tests.support.service_world import finish_trial, study

@@ -15,7 +15,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split, StudyKind
 from bln_search.core.errors import DataError, IdempotencyConflictError, StateTransitionError
 from bln_search.core.states import EvaluationState, StudyState, TrialState
-from bln_search.storage.checkpoints.needed_files import read_digests_by_needed_file
+from bln_search.storage.needed_files import read_digests_by_needed_file
 from bln_search.storage.pagination import PageRequest
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, StudyRow, TrialRow
 from tests.support.external_results import outcomes_of, submit
@@ -99,7 +99,7 @@ def test_results_that_cannot_be_stored_leave_nothing(ledger, monkeypatch):
     def fail(*_arguments, **_options):
         raise RuntimeError("no")
 
-    monkeypatch.setattr("bln_search.storage.studies.external.OutcomesRow", fail)
+    monkeypatch.setattr("bln_search.storage.studies.external.insert_rows", fail)
     with pytest.raises(RuntimeError):
         submit(ledger)
     assert count_rows(ledger) == [0] * 5

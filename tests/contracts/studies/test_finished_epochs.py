@@ -10,7 +10,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.states import ENDED, FailureClass, TrialState
 from bln_search.storage.engine import read_session
 from bln_search.storage.pagination import PageRequest
-from bln_search.storage.studies.finished_epochs import sum_finished_fractions_by_study
+from bln_search.storage.studies.progress import sum_finished_fractions_by_study
 from bln_search.storage.trials.reports import ResumptionReport
 from service.serializers import serialize_study
 from tests.support.service_world import finish_trial, study

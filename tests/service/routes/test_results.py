@@ -207,7 +207,7 @@ class TestCheckpointDownload:
         self.store = world.settings.checkpoint_store
         self.store.write(self.name, self.CONTENT)
         if request.param == "no folder":
-            monkeypatch.setattr("service.results.checkpoint_files.FolderStore", type(None))  # as a bucket is read
+            monkeypatch.setattr("service.results.stored_files.FolderStore", type(None))  # as a bucket is read
         return f"{self.study}/checkpoints/{trial['checkpoint']['id']}"
 
     def test_content_has_its_digest_as_etag(self, client, address):

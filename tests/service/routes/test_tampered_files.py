@@ -33,7 +33,7 @@ def test_a_download_is_a_problem(world, client, monkeypatch, name, place):
     study_id = world.complete()
     _, _, ids = tamper(world, study_id, name)
     if place == "bucket":
-        monkeypatch.setattr("service.results.checkpoint_files.FolderStore", type(None))  # as a bucket is read
+        monkeypatch.setattr("service.results.stored_files.FolderStore", type(None))  # as a bucket is read
     assert ids
     for checkpoint_id in ids:
         response = client.get(f"{STUDIES}/{study_id}/checkpoints/{checkpoint_id}")

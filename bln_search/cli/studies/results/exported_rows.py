@@ -88,7 +88,7 @@ def export_from_database(
     study_record.check_has_no_external_results()
     board = ledger.results.rank_rows_of_study(study_record.id, study_record.spec)
     row = choose_exported_row(ledger, study_record, board, options)
-    trial = ledger.export_trials.get_trial_to_export(study_record.id, row.key, options.seed)
+    trial = ledger.exports.get_trial_to_export(study_record.id, row.key, options.seed)
     from bln_search.api import export_trained_row
     from bln_search.data import load_data_set
     from bln_search.worker.exports.trained_row import load_trained_row

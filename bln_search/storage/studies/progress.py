@@ -1,8 +1,9 @@
-"""Estimates when running studies end, from attempts and their epochs: pauses and queues do not count."""
+"""How far studies are, and when they will end, from attempts and their epochs: pauses and queues do not count."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,8 +12,10 @@ from typing import Any
 from sqlalchemy import ScalarSelect, extract, func, select
 from sqlalchemy.orm import Session, aliased
 
-from bln_search.core.states import AttemptState
+from bln_search.core.states import ENDED, AttemptState
 from bln_search.storage.tables import AttemptRow, EventRow, TrialRow
+
+_WITHOUT_RESULT = (AttemptState.RUNNING, AttemptState.LOST, AttemptState.FAILED)
 
 
 @dataclass(frozen=True)
@@ -119,8 +122,7 @@ def _read_running_trials_by_study(session: Session, study_ids: Sequence[int]) ->
     )
     running: dict[int, list[RunningTrial]] = {}
     for study_id, spec, number, started_at, at, data, resumed in session.execute(query):
-        values = json.loads(spec)
-        epochs = values.get("horizon") or values["training"]["epochs"]
+        epochs = _count_epochs(spec)
         resumed_epoch = _epoch_of_attempt(resumed, number)
         finished = _epoch_of_attempt(data, number)
         if finished > resumed_epoch:
@@ -139,3 +141,33 @@ def _select_newest_event_of_trial(kind: str) -> ScalarSelect[int]:
 def _epoch_of_attempt(data: Mapping[str, Any] | None, number: int) -> int:
     """The epoch of an event of the attempt of this number; 0 for one of another attempt, or none."""
     return int(data["epoch"]) if data is not None and data.get("attempt") == number else 0
+
+
+def _count_epochs(spec: str) -> int:
+    """The epochs that a trial has in the end, by its specification as JSON."""
+    values = json.loads(spec)
+    return int(values.get("horizon") or values["training"]["epochs"])
+
+
+def sum_finished_fractions_by_study(session: Session, study_ids: Sequence[int]) -> dict[int, float]:
+    """The sum of the finished parts of the trials without a result, by study; studies without such trials are left out.
+
+    Progress never decreases: the part of a trial is that of its furthest attempt. An attempt that begins anew, because
+    no state of the training was saved, counts from the epoch on at which it comes further.
+    """
+    if not study_ids:
+        return {}
+    attempted = select(AttemptRow.trial_id).where(AttemptRow.state.in_(_WITHOUT_RESULT))
+    unfinished = TrialRow.study_id.in_(study_ids), TrialRow.state.not_in(ENDED), TrialRow.id.in_(attempted)
+    events = (
+        select(EventRow.trial_id, func.max(EventRow.data["epoch"].as_integer()))
+        .where(EventRow.trial_id.in_(select(TrialRow.id).where(*unfinished)), EventRow.kind == "epoch")
+        .group_by(EventRow.trial_id)
+    )
+    furthest: dict[int | None, int] = dict(session.execute(events).all())
+    sums: dict[int, float] = defaultdict(float)
+    for trial_id, study_id, spec in session.execute(
+        select(TrialRow.id, TrialRow.study_id, TrialRow.spec).where(*unfinished)
+    ):
+        sums[study_id] += min(1.0, furthest.get(trial_id, 0) / _count_epochs(spec))
+    return dict(sums)

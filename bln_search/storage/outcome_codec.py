@@ -1,12 +1,15 @@
-"""Encodes per-example outcomes as bytes, and decodes them."""
+"""Encodes outcomes and metrics of an evaluation as columns of the database, and decodes them."""
 
 from __future__ import annotations
 
+import json
 import zlib
+from collections.abc import Mapping
 
 import numpy as np
 
 from bln_search.core.errors import DamagedRecordError
+from bln_search.core.metric_description import NO_METRICS
 from bln_search.core.records import ExampleOutcomes
 
 
@@ -24,3 +27,16 @@ def decode_losses_and_correctness(losses: bytes, correct: bytes, n: int) -> Exam
         raise DamagedRecordError(f"stored outcomes of {n} examples are damaged: {error}") from None
     bits = np.unpackbits(np.frombuffer(correct, np.uint8), count=n).astype(np.bool_)
     return ExampleOutcomes(values, bits)
+
+
+def encode_metrics(metrics: Mapping[str, float]) -> str | None:
+    """A JSON object in the order of the metrics; None without metrics."""
+    return json.dumps(dict(metrics), allow_nan=False) if metrics else None
+
+
+def decode_metrics(text: str | None) -> Mapping[str, float]:
+    """Inverse of `encode_metrics`. Evaluations of an earlier version have no metrics."""
+    if text is None:
+        return NO_METRICS
+    metrics: dict[str, float] = json.loads(text)
+    return metrics
