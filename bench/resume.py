@@ -29,8 +29,7 @@ from bln_search.execution.resumable_training import ResumableTraining
 from bln_search.specs import parse_study
 from bln_search.specs.trial import TrialSpec, make_representative_trial_specs
 from bln_search.training.seeding import reproducible_torch
-from bln_search.training.state_file import encode_training_state
-from bln_search.training.training_state import collect_training_state
+from bln_search.training.training_state import collect_training_state, encode_training_state
 
 KILLED = """
 name: killed

@@ -19,7 +19,7 @@ from bln_search.data.prepared import PreparedData
 from bln_search.models import build_model
 from bln_search.norms import BLN
 from bln_search.specs import ArmSpec, TrainingSpec
-from bln_search.training import train_in_place
+from bln_search.training import TrainingRun
 
 BATCH = 25
 
@@ -42,7 +42,7 @@ def time_our_loop(data: PreparedData, epochs: int, estimates: tuple[PopulationEs
     spec = TrainingSpec(epochs=epochs, batch_size=BATCH)
     network = make_network()
     start = time.perf_counter()
-    train_in_place(network, data, spec, ArmSpec(method="bln"), seed=0, estimates=estimates)
+    TrainingRun(network, data, spec, ArmSpec(method="bln"), seed=0, estimates=estimates).train()
     return time.perf_counter() - start
 
 

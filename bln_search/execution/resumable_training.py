@@ -21,8 +21,8 @@ from bln_search.execution.provenance import make_training_fingerprint_values
 from bln_search.execution.saved_training import TrainingStateSaver
 from bln_search.specs.sections.search import Objective
 from bln_search.training import TrainingRun
-from bln_search.training.generator_states import read_global_generator_states, restore_global_generator_states
 from bln_search.training.loop import EpochToTrain
+from bln_search.training.seeding import read_global_generator_states, restore_global_generator_states
 from bln_search.training.training_state import TrainingState, collect_training_state, restore_training_state
 
 _log = logging.getLogger(__name__)

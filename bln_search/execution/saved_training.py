@@ -10,8 +10,7 @@ from contextlib import suppress
 from bln_search.core.checkpoints import CheckpointStore, check_store_exists
 from bln_search.core.checkpoints.retries import retry_store_access
 from bln_search.core.errors import CheckpointStoreError, DataError, StorageFullError
-from bln_search.training.state_file import Fingerprint, decode_training_state, encode_training_state
-from bln_search.training.training_state import TrainingState
+from bln_search.training.training_state import Fingerprint, TrainingState, decode_training_state, encode_training_state
 
 _log = logging.getLogger(__name__)
 

@@ -1,7 +1,6 @@
 """Training of a network, reproducible bit for bit on one device."""
 
-from bln_search.training.in_place import train_in_place
 from bln_search.training.loop import TrainingRun
 from bln_search.training.result import TrainingResult
 
-__all__ = ["TrainingResult", "TrainingRun", "train_in_place"]
+__all__ = ["TrainingResult", "TrainingRun"]

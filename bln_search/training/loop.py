@@ -34,14 +34,12 @@ from bln_search.specs.trial import TrialSpec
 from bln_search.tasks.task import CLASSIFICATION, Task, make_task
 from bln_search.training.augmentation import Augmentation
 from bln_search.training.checkpoint import clone_weights, copy_weights_into_network, weights_and_buffers_by_name
-from bln_search.training.epoch_progress import EpochProgress
+from bln_search.training.epoch_progress import EpochProgress, RecencyWeightedMean
 from bln_search.training.initialization import initialize_for_training_run
 from bln_search.training.input_moments import set_measured_input_moments
-from bln_search.training.optimization import make_optimizer, set_learning_rate
+from bln_search.training.optimization import StepSchedules, make_optimizer, set_learning_rate
 from bln_search.training.result import TrainingResult, collect_training_moments
-from bln_search.training.running_mean import RecencyWeightedMean
 from bln_search.training.step_precision import TrainingForward, use_training_precision
-from bln_search.training.step_schedules import StepSchedules
 from bln_search.training.validation import measure_loss_and_accuracy
 
 
@@ -57,9 +55,22 @@ class EpochToTrain:
 
 
 class TrainingRun:
-    """Training epoch by epoch; it may stop after any epoch. For the arguments see `train_in_place`.
+    """Training of a network in place, epoch by epoch; it may stop after any epoch.
 
-    The network is initialized as `spec.initialization` says, when the run is made.
+    The network is initialized as `spec.initialization` says, when the run is made. A loss that is not finite stops
+    training; `result.diverged` then holds the reason.
+
+    Args:
+        network: with normalization layers, on the device of `data`.
+        data: prepared data set.
+        spec: hyper-parameters.
+        arm: method and schedules of the normalization layers.
+        seed: of the order of the examples and of augmentation.
+        estimates: population estimates; those of training are collected.
+        correction: of the population variance for the validation of epochs.
+        measures_running_loss: whether `running_loss` is measured.
+        horizon: number of epochs to train; None for all.
+        task: compares the outputs with the targets.
 
     Attributes:
         result: the result so far.
@@ -141,6 +152,12 @@ class TrainingRun:
     def learning_rate(self) -> float:
         """The learning rate of the last step."""
         return float(self.optimizer.param_groups[0]["lr"])
+
+    def train(self, on_epoch: Callable[[EpochRecord], None] = lambda _: None) -> TrainingResult:
+        """Train all epochs; the network has the weights of the kept one. on_epoch: called after each epoch."""
+        for record in self.train_epochs():
+            on_epoch(record)
+        return self.result
 
     def train_epochs(self) -> Generator[EpochRecord, None, None]:
         """Train and yield a record after each epoch; `result` is up to date at every record.

@@ -1,12 +1,16 @@
-"""Reproducible computation."""
+"""Reproducible computation: seeds, and the states of the global random number generators of torch.
+
+Those of Python and NumPy are not among them: no training draws from them, and no seed of a trial sets them.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 from bln_search.norms.precision import use_full_float32_precision
 
@@ -38,3 +42,18 @@ def reproducible_torch(seed: int, *, threads: int | None = None) -> Iterator[Non
         torch.set_deterministic_debug_mode(debug_mode)
         torch.utils.deterministic.fill_uninitialized_memory = filled_buffers  # type: ignore[attr-defined]
         torch.set_num_threads(num_threads)
+
+
+def read_global_generator_states(device: torch.device) -> dict[str, Tensor]:
+    """Return the states of the generators that a training on `device` draws from, by kind of device."""
+    states = {"cpu": torch.get_rng_state()}
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def restore_global_generator_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Restore the states that `read_global_generator_states` returned."""
+    torch.set_rng_state(states["cpu"])
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(states["cuda"], device)

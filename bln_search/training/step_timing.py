@@ -15,7 +15,7 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.training.loop import TrainingRun
-from bln_search.training.step_schedules import StepSchedules
+from bln_search.training.optimization import StepSchedules
 
 WARM_UP = 2
 """Largest number of first durations that are not counted: memory is allocated and kernels are chosen in them."""

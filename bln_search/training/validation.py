@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.data.inputs import Inputs, map_tensors
+from bln_search.data.inputs import map_tensors
 from bln_search.data.lazy_images import Examples
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
@@ -51,42 +51,19 @@ def measure_loss_and_accuracy(
     plan = RowBatchingPlan((InferenceRow(configuration, estimate),), populations)
     num_examples = len(inputs) // batch_size * batch_size
     step = max(1, _EXAMPLES_AT_ONCE // batch_size) * batch_size
-    losses = _LossSum(task, inputs.device)
+    total, correct = torch.zeros((), dtype=torch.float64, device=inputs.device), torch.zeros((), device=inputs.device)
+    kept: list[tuple[Tensor, Tensor]] = []
     for start in range(0, num_examples, step):
         end = min(start + step, num_examples)
         x, y = inputs[start:end], targets[start:end]
         layout = BatchLayout(plan, len(x) // batch_size, batch_size)
-        losses.add(remove_row_tag(network(_tag_inputs(x, layout))), y)
-    return losses.mean_loss_and_accuracy(num_examples)
-
-
-class _LossSum:
-    """Sums of losses and correct predictions; outputs are kept where examples of all mini-batches are compared."""
-
-    def __init__(self, task: Task, device: torch.device) -> None:
-        self._task = task
-        self._loss = torch.zeros((), dtype=torch.float64, device=device)
-        self._correct = torch.zeros((), device=device)
-        self._kept: list[tuple[Tensor, Tensor]] = []
-
-    def add(self, outputs: Tensor, targets: Tensor) -> None:
-        """Add outputs (n, ...) and targets (n, ...)."""
-        if self._task.compares_examples:
-            self._kept.append((outputs, targets))
-            return
-        self._loss += self._task.sum_of_losses(outputs, targets)
-        correct = self._task.count_correct(outputs, targets)
-        if correct is not None:
-            self._correct += correct
-
-    def mean_loss_and_accuracy(self, examples: int) -> tuple[float, float | None]:
-        """Return means over a number of examples."""
-        if self._kept:
-            outputs, targets = (torch.cat(parts) for parts in zip(*self._kept, strict=True))
-            self._loss += self._task.sum_of_losses(outputs, targets)
-        has_accuracy = self._task.description.has_accuracy
-        return self._loss.item() / examples, self._correct.item() / examples if has_accuracy else None
-
-
-def _tag_inputs(inputs: Inputs, layout: BatchLayout) -> Inputs:
-    return map_tensors(lambda tensor: tag_with_rows(tensor, layout, 1), inputs)
+        outputs = remove_row_tag(network(map_tensors(lambda tensor, of=layout: tag_with_rows(tensor, of, 1), x)))
+        if task.compares_examples:  # examples of all mini-batches
+            kept.append((outputs, y))
+            continue
+        total += task.sum_of_losses(outputs, y)
+        num_correct = task.count_correct(outputs, y)
+        correct += 0 if num_correct is None else num_correct
+    if kept:
+        total += task.sum_of_losses(*(torch.cat(parts) for parts in zip(*kept, strict=True)))
+    return total.item() / num_examples, correct.item() / num_examples if task.description.has_accuracy else None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 
 from bln_search.core.errors import DataError, ModelError, TrialProcessLostError
@@ -34,6 +34,7 @@ _MIN_PARALLEL_SECONDS = 20.0
 """Estimated total duration of the searches, in seconds, above which processes are started."""
 
 OnProgress = Callable[[str], None]
+_Search = Future[LayerSearchRecord | RunningScoreSums]
 
 
 class SearchStoppedError(Exception):
@@ -83,9 +84,7 @@ def search_layers_of_study(
     open_trials = [trial for trial in trained if not ledger.layer_searches.is_search_finished(trial.id, spec)]
     check_code_of_study(ledger, study, accept_change=accept_code_change, adds_results=bool(open_trials))
     finished_before = len(trained) - len(open_trials)
-    job = _SearchJob(
-        _ContextSharedByNetworks(ledger, spec, on_progress, should_stop), environment, len(trained), finished_before
-    )
+    job = _SearchJob(ledger, spec, environment, on_progress, should_stop, len(trained), finished_before)
     on_gpu = is_gpu(choose_first_device_name(environment.device))
     if max_workers is None and open_trials and not on_gpu:
         job.search_sequentially(open_trials[:1])
@@ -103,37 +102,31 @@ def search_layers_of_study(
     return job.finished - finished_before
 
 
-@dataclass(frozen=True)
-class _ContextSharedByNetworks:
-    """What the searches of all networks share."""
-
-    ledger: Ledger
-    spec: LayerSearchSpec
-    on_progress: OnProgress
-    should_stop: Callable[[], bool]
-
-    def save_loss_sums(self, trial: TrialRecord, sums: RunningScoreSums) -> None:
-        sha256 = trial.get_checkpoint_record().sha256
-        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.fold_score_sums, sums.done)
-
-
+@dataclass
 class _SearchJob:
     """Searches the networks of a study.
 
-    Args:
-        context: What all searches share.
+    Attributes:
+        ledger: Ledger with the study.
+        spec: What to search.
         environment: Where the search runs.
+        on_progress: Called with a line about the progress.
+        should_stop: Whether to stop now.
         total: Number of trained networks.
-        finished: Number of networks that were searched before.
+        finished: Number of networks that are searched.
+        errors: Of the networks that cannot be searched.
+        seconds: Duration of the last search in this process.
     """
 
-    def __init__(
-        self, context: _ContextSharedByNetworks, environment: ExecutionEnvironment, total: int, finished: int
-    ) -> None:
-        self.context, self.environment = context, environment
-        self.total, self.finished = total, finished
-        self.errors: list[DataError | ModelError] = []
-        self.seconds = 0.0
+    ledger: Ledger
+    spec: LayerSearchSpec
+    environment: ExecutionEnvironment
+    on_progress: OnProgress
+    should_stop: Callable[[], bool]
+    total: int
+    finished: int
+    errors: list[DataError | ModelError] = field(default_factory=list)
+    seconds: float = 0.0
 
     def choose_num_workers(self, networks: int) -> int:
         """The number of processes for `networks` networks: 1 if starting processes takes longer than their searches."""
@@ -145,25 +138,60 @@ class _SearchJob:
     def search_sequentially(self, trials: Sequence[TrialRecord]) -> None:
         """Search in this process."""
         for trial in trials:
-            if self.context.should_stop():
+            if self.should_stop():
                 raise SearchStoppedError
             started = time.monotonic()
             self.seconds = 0.0
-            progress = _ProgressStore(self.context, trial)
+            sums = self._find_saved_sums(trial)
             try:
                 record = search_layers_of_trial(
                     trial.spec,
                     trial.get_checkpoint_record(),
                     self.environment,
-                    self.context.spec,
-                    resume_from=progress.find_saved_sums_of_network(),
-                    on_progress=progress.save_if_due_or_stopped,
+                    self.spec,
+                    resume_from=sums,
+                    on_progress=self._make_saver(trial, 0 if sums is None else sums.done),
                 )
             except (DataError, ModelError) as error:
                 self._record_error(trial, error)
             else:
                 self.seconds = time.monotonic() - started
                 self._save_search_record(trial, record, f" in {self.seconds:.1f} s")
+
+    def _find_saved_sums(self, trial: TrialRecord) -> RunningScoreSums | None:
+        """The sums of the enumeration of a network that an earlier worker saved; None if there are none."""
+        progress = self.ledger.layer_searches.find_saved_sums(trial.id, self.spec)
+        if progress is None:
+            return None
+        sums, done = progress
+        return RunningScoreSums(sums.losses, sums.correct, sums.examples, done)
+
+    def _make_saver(self, trial: TrialRecord, initial: int) -> Callable[[RunningScoreSums], None]:
+        """Return what is called after each group of mini-batches: it saves the sums and stops on request.
+
+        Args:
+            trial: The trial of the network.
+            initial: Number of mini-batches in the sums at the start.
+        """
+        started_at = saved_at = time.monotonic()
+
+        def save_if_due_or_stopped(sums: RunningScoreSums) -> None:
+            nonlocal saved_at
+            now, stop = time.monotonic(), self.should_stop()
+            if now - saved_at >= _SAVE_INTERVAL or stop:
+                saved_at = now
+                done = sums.done - initial
+                seconds = (now - started_at) / done * (sums.total - sums.done) if done else 0.0
+                self._save_loss_sums(trial, sums, f", about {seconds:.0f} s left" if done else "")
+            if stop:
+                raise SearchStoppedError
+
+        return save_if_due_or_stopped
+
+    def _save_loss_sums(self, trial: TrialRecord, sums: RunningScoreSums, remaining: str = "") -> None:
+        sha256 = trial.get_checkpoint_record().sha256
+        self.ledger.layer_searches.save_progress(trial.id, sha256, self.spec, sums.fold_score_sums, sums.done)
+        self.on_progress(f"{trial.spec.label}: {sums.done} of {sums.total} mini-batches{remaining}")
 
     def search_in_parallel(self, trials: Sequence[TrialRecord], workers: int) -> None:
         """Search in processes without a database connection, which return their progress every few seconds."""
@@ -178,12 +206,15 @@ class _SearchJob:
 
     def _search_in_pool(self, trials: Sequence[TrialRecord], workers: int) -> None:
         with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
-            running = {
-                self._submit_search(
-                    pool, trial, _ProgressStore(self.context, trial).find_saved_sums_of_network()
-                ): trial
-                for trial in trials
-            }
+
+            def submit(trial: TrialRecord, sums: RunningScoreSums | None) -> _Search:
+                checkpoint = trial.get_checkpoint_record()
+                return pool.submit(
+                    _search_layers_on_first_device,
+                    *(self.environment, trial.spec, checkpoint, self.spec, sums, _SLICE_SECONDS),
+                )
+
+            running = {submit(trial, self._find_saved_sums(trial)): trial for trial in trials}
             try:
                 while running:
                     finished, _ = wait(running, timeout=1.0, return_when=FIRST_COMPLETED)
@@ -191,28 +222,15 @@ class _SearchJob:
                         trial = running.pop(future)
                         sums = self._save_result(trial, future)
                         if sums is not None:
-                            running[self._submit_search(pool, trial, sums)] = trial
-                    if self.context.should_stop():
+                            running[submit(trial, sums)] = trial
+                    if self.should_stop():
                         raise SearchStoppedError
             finally:
-                self._save_last_results(running)
+                for future, trial in running.items():  # those that have not started are cancelled
+                    if not future.cancel() and future.exception() is None:
+                        self._save_result(trial, future)
 
-    def _submit_search(
-        self, pool: ProcessPoolExecutor, trial: TrialRecord, sums: RunningScoreSums | None
-    ) -> Future[LayerSearchRecord | RunningScoreSums]:
-        return pool.submit(
-            _search_layers_on_first_device,
-            self.environment,
-            trial.spec,
-            trial.get_checkpoint_record(),
-            self.context.spec,
-            sums,
-            _SLICE_SECONDS,
-        )
-
-    def _save_result(
-        self, trial: TrialRecord, future: Future[LayerSearchRecord | RunningScoreSums]
-    ) -> RunningScoreSums | None:
+    def _save_result(self, trial: TrialRecord, future: _Search) -> RunningScoreSums | None:
         """Save what a process returned; returns the sums of an enumeration that continues."""
         try:
             result = future.result()
@@ -220,65 +238,20 @@ class _SearchJob:
             self._record_error(trial, error)
             return None
         if isinstance(result, RunningScoreSums):
-            self.context.save_loss_sums(trial, result)
-            self.context.on_progress(f"{trial.spec.label}: {result.done} of {result.total} mini-batches")
+            self._save_loss_sums(trial, result)
             return result
         self._save_search_record(trial, result)
         return None
 
-    def _save_last_results(self, running: dict[Future[LayerSearchRecord | RunningScoreSums], TrialRecord]) -> None:
-        """Cancel searches that have not started; wait for the others and save what they return."""
-        for future, trial in running.items():
-            if not future.cancel() and future.exception() is None:
-                self._save_result(trial, future)
-
     def _save_search_record(self, trial: TrialRecord, record: LayerSearchRecord, duration: str = "") -> None:
         sha256 = trial.get_checkpoint_record().sha256
-        self.context.ledger.layer_searches.save_record(trial.id, sha256, self.context.spec, record)
+        self.ledger.layer_searches.save_record(trial.id, sha256, self.spec, record)
         self.finished += 1
-        self.context.on_progress(f"{trial.spec.label}: layers searched{duration} ({self.finished}/{self.total})")
+        self.on_progress(f"{trial.spec.label}: layers searched{duration} ({self.finished}/{self.total})")
 
     def _record_error(self, trial: TrialRecord, error: DataError | ModelError) -> None:
         self.errors.append(type(error)(f"{trial.spec.label}: {error}"))
-        self.context.on_progress(str(self.errors[-1]))
-
-
-class _ProgressStore:
-    """Loads and saves the progress of the enumeration of one network, and stops it on request."""
-
-    def __init__(self, context: _ContextSharedByNetworks, trial: TrialRecord) -> None:
-        self.context, self.trial = context, trial
-        self.started_at = self.saved_at = time.monotonic()
-        self.initial = 0
-
-    def find_saved_sums_of_network(self) -> RunningScoreSums | None:
-        """The sums that an earlier worker saved; None if there are none."""
-        progress = self.context.ledger.layer_searches.find_saved_sums(self.trial.id, self.context.spec)
-        if progress is None:
-            return None
-        sums, self.initial = progress
-        return RunningScoreSums(sums.losses, sums.correct, sums.examples, self.initial)
-
-    def save_if_due_or_stopped(self, sums: RunningScoreSums) -> None:
-        """Save the sums if the last save was _SAVE_INTERVAL ago. Raises SearchStoppedError on request.
-
-        Called after each group of mini-batches.
-        """
-        now = time.monotonic()
-        stop = self.context.should_stop()
-        if now - self.saved_at >= _SAVE_INTERVAL or stop:
-            self.saved_at = now
-            self.context.save_loss_sums(self.trial, sums)
-            remaining = self._format_remaining_time(sums, now)
-            self.context.on_progress(f"{self.trial.spec.label}: {sums.done} of {sums.total} mini-batches{remaining}")
-        if stop:
-            raise SearchStoppedError
-
-    def _format_remaining_time(self, sums: RunningScoreSums, now: float) -> str:
-        done = sums.done - self.initial
-        if done < 1:
-            return ""
-        return f", about {(now - self.started_at) / done * (sums.total - sums.done):.0f} s left"
+        self.on_progress(str(self.errors[-1]))
 
 
 def _search_layers_on_first_device(

@@ -42,31 +42,3 @@ def test_only_the_memory_limit_counts_outputs_before_a_pooling_after_the_first_n
         assert choose_chunk_sizes(network, inputs, 2, 6 * pooled - 1) == ChunkSizes(groups=1, rows=1)
         network = nn.Sequential(BN(2), *tail[:2]).eval()
         assert choose_chunk_sizes(network, inputs, 2, 10**6) == ChunkSizes(groups=1, rows=2)
-
-
-class RecordingLibrary:
-    """In place of the C library: records the options that are set."""
-
-    def __init__(self):
-        self.options = {}
-
-    def mallopt(self, option, value):
-        self.options[option] = value
-
-
-def test_freed_memory_is_kept_unless_the_environment_says_how_much(monkeypatch):
-    library = RecordingLibrary()
-    monkeypatch.setattr(chunking.ctypes, "CDLL", lambda _: library)
-    monkeypatch.setenv("MALLOC_TRIM_THRESHOLD_", "131072")
-    chunking.retain_freed_memory.__wrapped__()
-    assert library.options == {-3: 32 * 2**20, -2: 64 * 2**20}
-
-
-@pytest.mark.parametrize("error", [TypeError, OSError, AttributeError])
-def test_other_c_libraries_are_left_as_they_are(monkeypatch, error):
-    def fail(_):
-        raise error
-
-    monkeypatch.setattr(chunking.ctypes, "CDLL", fail)
-    chunking.retain_freed_memory.__wrapped__()
-    chunking.release_freed_memory()

@@ -43,21 +43,6 @@ def test_bln_losses_equal_plain_passes(name, semantics):
     assert_equal_to_plain_passes(network, name, populations, row_specs(network))
 
 
-@pytest.mark.parametrize(("name", "method"), thinned(latin(NETWORKS, ["bn", "ln"]), 3, start=1))
-def test_bn_and_ln_losses_equal_plain_passes(name, method):
-    network = build_network(name, method=method)
-    rows = row_specs(network)
-    assert len({row.configuration for row in rows}) == 4
-    assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
-
-
-@pytest.mark.parametrize(("name", "method", "affine"), thinned(latin(NETWORKS, ["ln", "bln"], ["channel", "unit"]), 3))
-def test_statistics_over_the_whole_layer_equal_plain_passes(name, method, affine):
-    network = build_network(name, method, axes="layer", affine=affine)
-    rows = row_specs(network)
-    assert_equal_to_plain_passes(network, name, estimate_populations(network, name), rows)
-
-
 @pytest.mark.parametrize("name", thinned(NETWORKS, 4, start=1))
 def test_one_gain_for_each_unit_at_positions_equals_plain_passes(name):
     network = build_network(name, affine="unit")
@@ -111,14 +96,6 @@ def test_row_by_row_evaluation_equals_plain_passes(name):
     assert_equal_to_plain_passes(network, name, populations, row_specs(network)[::5], one_pass=False)
 
 
-def test_rows_may_be_a_subset_in_any_order():
-    network = build_network("lenet")
-    populations = estimate_populations(network, "lenet")
-    rows = row_specs(network)
-    assert_equal_to_plain_passes(network, "lenet", populations, [rows[20], rows[3], rows[7], rows[2], rows[30]])
-    assert_equal_to_plain_passes(network, "lenet", populations, rows[5:6])
-
-
 def test_networks_that_mix_methods_use_bln_configurations():
     torch.manual_seed(0)
     network = nn.Sequential(
@@ -128,28 +105,6 @@ def test_networks_that_mix_methods_use_bln_configurations():
     rows = row_specs(network)
     assert all(row.configuration.fits_method(Method.BLN) for row in rows)
     assert_equal_to_plain_passes(network, "mlp", estimate_populations(network, "mlp"), rows)
-
-
-def test_channels_last_images_equal_plain_passes():
-    class ChannelsLast(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = BLN(3, feature_axis=-1), BLN(5, feature_axis=-1)
-            self.linear, self.head = nn.Linear(3, 5), nn.Linear(5, 10)
-
-        def forward(self, x):
-            x = torch.relu(self.linear(self.first(x.permute(0, 2, 3, 1))))
-            return self.head(self.second(x).mean((1, 2)))
-
-    network = ChannelsLast().double().eval()
-    assert_equal_to_plain_passes(network, "mlp", estimate_populations(network, "mlp"), row_specs(network))
-
-
-def test_a_single_feature_equals_plain_passes():
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Conv2d(3, 1, 3), BLN(1), nn.Conv2d(1, 2, 3), nn.Tanh(), BLN(2), nn.Flatten()).double()
-    network.append(nn.Linear(2 * 16, 10).double()).eval()
-    assert_equal_to_plain_passes(network, "mlp", estimate_populations(network, "mlp"), row_specs(network))
 
 
 def test_mini_batches_of_one_equal_plain_passes():

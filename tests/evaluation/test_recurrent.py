@@ -50,11 +50,6 @@ def test_normalized_cells_equal_row_by_row_evaluation(cell, method, semantics):
     assert len(mean_losses) == len(rows), "each configuration has its own loss"
 
 
-@pytest.mark.parametrize(("method", "cell"), thinned(latin(["bn", "ln", "bln", "mbn"], ["rnn", "lstm", "gru"]), 2))
-def test_norms_after_recurrent_layers_equal_row_by_row(cell, method):
-    assert_one_pass_equals_row_by_row(build_recurrent(cell, method, normalize="layers"))
-
-
 @pytest.mark.parametrize(("normalize", "classes"), thinned(latin(["layers", "cells"], [2, 3]), 2))
 def test_token_ids_and_two_classes_equal_row_by_row(normalize, classes):
     network = build_recurrent("lstm", normalize=normalize, classes=classes, vocabulary=VOCABULARY)

@@ -11,11 +11,8 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.execution.loaded_network import use_trained_network
-from bln_search.execution.messages import PhaseProgress
 from bln_search.execution.reevaluation import (
-    ReproductionVerdict,
     choose_reevaluation_environment,
-    compare_evaluations,
     reevaluate_trial,
 )
 from bln_search.norms.network.layers import evaluation_mode
@@ -87,21 +84,6 @@ def test_training_split_is_evaluated_on_clean_images_only(evaluations):
         (Split.VALIDATION, "gaussian_noise-3"): VALIDATION_EXAMPLES,
         (Split.TEST, "gaussian_noise-3"): TEST_EXAMPLES,
     }
-
-
-def test_progress_counts_the_training_examples_once(messages):
-    progress = [message for message in messages if isinstance(message, PhaseProgress) and message.phase == "evaluation"]
-    total = 2 * (VALIDATION_EXAMPLES + TEST_EXAMPLES) + TRAINING_EXAMPLES
-    assert progress[-1].done == progress[-1].total == total
-
-
-def test_other_evaluations_are_those_of_a_study_without_the_training_split(environment, checkpoint, evaluations):
-    plain = TRIAL.model_copy(update={"evaluation": TRIAL.evaluation.model_copy(update={"splits": ()})})
-    repeated = reevaluate_trial(plain, checkpoint, environment, choose_reevaluation_environment(checkpoint))
-    others = [evaluation for evaluation in evaluations if evaluation.key.split is not Split.TRAIN]
-    comparisons = compare_evaluations(others, repeated, same_conditions=True)
-    assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
-    assert len(comparisons) == len(evaluations) - 4
 
 
 def test_as_many_training_examples_as_validation_are_the_first_ones(environment, checkpoint, evaluations):

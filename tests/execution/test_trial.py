@@ -12,7 +12,6 @@ from bln_search.data.corruptions import corrupt_images
 from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.execution.environment import load_and_prepare_data
 from bln_search.execution.loaded_network import use_trained_network
-from bln_search.execution.messages import PhaseProgress
 from bln_search.execution.reevaluation import (
     ReproductionVerdict,
     choose_reevaluation_environment,
@@ -89,23 +88,9 @@ def test_every_condition_has_the_evaluations_of_the_clean_images(evaluations):
     assert len(by_condition[""]) * 3 == len(keys) == len(set(keys)) == 2 * TRIAL.num_evaluations_per_split
 
 
-def test_clean_evaluations_equal_those_of_a_study_without_conditions(environment, checkpoint, evaluations):
-    clean_trial = TRIAL.model_copy(update={"evaluation": TRIAL.evaluation.model_copy(update={"conditions": ()})})
-    clean = reevaluate_trial(clean_trial, checkpoint, environment, choose_reevaluation_environment(checkpoint))
-    comparisons = compare_evaluations(
-        [evaluation for evaluation in evaluations if evaluation.key.has_no_condition], clean, same_conditions=True
-    )
-    assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
-
-
 def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluations):
     load_and_prepare_data.cache_clear()
     repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_environment(checkpoint))
     comparisons = compare_evaluations(evaluations, repeated, same_conditions=True)
     assert len(comparisons) == len(evaluations)
     assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
-
-
-def test_progress_counts_the_examples_of_every_condition(messages):
-    progress = [message for message in messages if isinstance(message, PhaseProgress) and message.phase == "evaluation"]
-    assert progress[-1].done == progress[-1].total == 3 * 2 * (40 + 360)

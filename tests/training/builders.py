@@ -7,7 +7,7 @@ from functools import partial
 from bln_search.models import build_model
 from bln_search.norms import make_norm
 from bln_search.specs import ArmSpec, TrainingSpec
-from bln_search.training import train_in_place
+from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
 
 
@@ -22,7 +22,7 @@ def train_network(data, *, seed=0, method="bln", arm=None, estimates=(), **optio
     network = build_network(method, spec.batch_size)
     with reproducible_torch(seed, threads=1):
         arm = arm or ArmSpec(method=method)
-        return network, train_in_place(network, data, spec, arm, seed=seed, estimates=estimates)
+        return network, TrainingRun(network, data, spec, arm, seed=seed, estimates=estimates).train()
 
 
 def epoch_figures(trained):

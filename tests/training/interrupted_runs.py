@@ -14,8 +14,12 @@ from bln_search.specs.trial import make_representative_trial_specs
 from bln_search.training import TrainingRun
 from bln_search.training.checkpoint import weights_and_buffers_by_name
 from bln_search.training.seeding import reproducible_torch
-from bln_search.training.state_file import decode_training_state, encode_training_state
-from bln_search.training.training_state import collect_training_state, restore_training_state
+from bln_search.training.training_state import (
+    collect_training_state,
+    decode_training_state,
+    encode_training_state,
+    restore_training_state,
+)
 
 FINGERPRINT = {"trial": "of the test"}
 

@@ -25,7 +25,7 @@ from bln_search.specs.sections.task import TaskSpec
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.tasks.task import make_task
 from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
-from bln_search.training import train_in_place
+from bln_search.training import TrainingRun
 
 
 def make_data_set(**changes):
@@ -47,7 +47,7 @@ def test_losses_are_means_over_the_pixels_of_an_example():
     network = nn.Sequential(nn.Conv2d(2, 5, 3, padding=1), BN(5), nn.ReLU(), nn.Conv2d(5, 2, 1))
     task = make_task(TaskSpec(name=TaskName.REGRESSION))
     training = TrainingSpec(epochs=6, batch_size=4, learning_rate=0.02)
-    result = train_in_place(network, prepared, training, ArmSpec(method="bn"), seed=0, task=task)
+    result = TrainingRun(network, prepared, training, ArmSpec(method="bn"), seed=0, task=task).train()
     assert result.epochs[-1].validation_loss < result.epochs[0].validation_loss
 
     row = InferenceRow(InferenceConfiguration("FF--"), None)

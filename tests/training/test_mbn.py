@@ -8,7 +8,7 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate
 from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.specs import ArmSpec, TrainingSpec
-from bln_search.training import train_in_place
+from bln_search.training import TrainingRun
 from tests.training.builders import build_network, epoch_figures, train_network
 
 
@@ -40,7 +40,7 @@ def test_the_schedule_sets_lambda_by_training_progress(data):
             return self.inner(x)
 
     arm = ArmSpec(method="mbn", lambda_={0: 0.1, 0.5: 0.9})
-    train_in_place(Recording(), data, TrainingSpec(epochs=2), arm, seed=0)
+    TrainingRun(Recording(), data, TrainingSpec(epochs=2), arm, seed=0).train()
     assert lambdas == [0.1] * (len(lambdas) // 2) + [0.9] * (len(lambdas) // 2)
 
 

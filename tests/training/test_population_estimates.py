@@ -13,7 +13,7 @@ from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import make_norm
 from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.specs import ArmSpec, TrainingSpec
-from bln_search.training import train_in_place
+from bln_search.training import TrainingRun
 from tests.training.builders import build_network, train_network
 
 
@@ -72,19 +72,19 @@ def test_a_double_forward_records_the_pass_after_the_step(data, method):
 
     recording = Recording()
     steps = len(data.splits[Split.TRAIN][0]) // 25
-    trained = train_in_place(
+    trained = TrainingRun(
         recording, data, TrainingSpec(epochs=1, order="fixed"), arm, seed=0, estimates=(PopulationEstimate.MOVING,)
-    )
+    ).train()
     assert passes == [(True, False), (False, True)] * steps
     moments = trained.moments[PopulationEstimate.MOVING]["inner.layers.3"]
-    single_forward = train_in_place(
+    single_forward = TrainingRun(
         build_network(method),
         data,
         TrainingSpec(epochs=1, order="fixed"),
         ArmSpec(method=method, judged_under="FF--"),
         seed=0,
         estimates=(PopulationEstimate.MOVING,),
-    )
+    ).train()
     assert not torch.equal(moments.batch.mean, single_forward.moments[PopulationEstimate.MOVING]["layers.3"].batch.mean)
 
 
@@ -106,7 +106,7 @@ class WithUnusedNorm(nn.Module):
 def test_an_unused_layer_has_no_population(data, method, estimate):
     network = WithUnusedNorm(method)
     spec, arm = TrainingSpec(epochs=1), ArmSpec(method=method)
-    trained = train_in_place(network, data, spec, arm, seed=0, estimates=() if estimate is None else (estimate,))
+    trained = TrainingRun(network, data, spec, arm, seed=0, estimates=() if estimate is None else (estimate,)).train()
     collected = PopulationEstimate.MEMORY if estimate is None else estimate
     assert trained.moments[collected].keys() == {"norm"}
     assert trained.diverged is None

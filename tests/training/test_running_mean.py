@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -11,7 +9,7 @@ import torch
 from bln_search.core.enums import Split
 from bln_search.specs import ArmSpec, TrainingSpec
 from bln_search.training import TrainingRun
-from bln_search.training.running_mean import RecencyWeightedMean
+from bln_search.training.epoch_progress import RecencyWeightedMean
 from tests.training.builders import build_network
 
 
@@ -27,32 +25,6 @@ def test_running_mean_equals_the_weighted_sum(steps_per_epoch):
     for step, value in enumerate(values, start=1):
         mean.add(torch.tensor(value))
         assert mean.mean == pytest.approx(weighted_mean(values[:step], steps_per_epoch), rel=1e-12)
-
-
-def test_mean_of_equal_values_is_their_value_from_the_first_step():
-    mean = RecencyWeightedMean(10)
-    for _ in range(25):
-        mean.add(torch.tensor(0.75))
-        assert mean.mean == pytest.approx(0.75, rel=1e-12)
-
-
-def test_added_tensor_is_not_changed():
-    mean, loss = RecencyWeightedMean(2), torch.tensor(2.0, dtype=torch.float64)
-    mean.add(loss)
-    mean.add(torch.tensor(1.0, dtype=torch.float64))
-    assert loss == 2
-
-
-def test_value_that_is_not_finite_shows_in_the_mean():
-    mean = RecencyWeightedMean(2)
-    mean.add(torch.tensor(math.nan))
-    mean.add(torch.tensor(1.0))
-    assert math.isnan(mean.mean)
-
-
-def test_no_steps_have_no_mean():
-    with pytest.raises(ValueError, match="no steps"):
-        _ = RecencyWeightedMean(2).mean
 
 
 def test_training_measures_the_running_mean_of_its_mini_batch_losses(data):

@@ -92,12 +92,6 @@ model: {name: lstm, widths: [4], embedding: 3, dense: 3, dropout: 0.2}
 arms: [{method: bln}]
 training: {epochs: 3, batch_size: 5}
 """,
-    "latent noise": """
-data: {name: mnist_binarized, validation: 40, standardization: none}
-model: {name: draw, widths: [6, 5], glimpses: 3, latent: 4, normalize: cells}
-arms: [{method: bln}]
-training: {epochs: 3, batch_size: 20}
-""",
     **{
         f"{method}, fused kernels": f"""
 {IMAGES}

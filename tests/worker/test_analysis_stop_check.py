@@ -9,11 +9,6 @@ from bln_search.worker.analysis.stop_check import AnalysisStopCheck
 from tests.support.external_results import submit
 
 
-def test_analysis_goes_on_while_the_study_exists(worker):
-    study_id = submit(worker.ledger).study_id
-    assert not AnalysisStopCheck(worker.ledger, study_id, threading.Event())()
-
-
 def test_analysis_ends_where_the_worker_stops(worker):
     stopping = threading.Event()
     should_stop = AnalysisStopCheck(worker.ledger, submit(worker.ledger).study_id, stopping)
@@ -30,11 +25,3 @@ def test_analysis_ends_where_the_study_was_deleted(worker, monkeypatch):
     worker.ledger.studies.delete_and_list_unneeded_files(study_id)
     assert should_stop()
     assert should_stop.is_deleted
-
-
-def test_database_is_asked_once_in_an_interval(worker, monkeypatch):
-    study_id = submit(worker.ledger).study_id
-    should_stop = AnalysisStopCheck(worker.ledger, study_id, threading.Event())
-    should_stop()
-    monkeypatch.setattr(type(worker.ledger.studies), "find_header", lambda *_: 1 / 0)
-    assert not should_stop()

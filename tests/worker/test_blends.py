@@ -9,19 +9,11 @@ import bln_search
 from bln_search.core.blend import parse_estimate_label
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ProbeKind, Split
+from bln_search.core.enums import Split
 from bln_search.core.states import EvaluationState, StudyState
-from bln_search.execution import trial_evaluation
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import use_trained_network
-from bln_search.execution.reevaluation import (
-    ReproductionVerdict,
-    choose_reevaluation_environment,
-    compare_evaluations,
-    reevaluate_trial,
-)
 from bln_search.execution.trial import iter_epochs_of_trial_task
-from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.specs import list_planned_configurations_and_estimates, parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
@@ -91,33 +83,6 @@ def test_rows_equal_those_of_the_python_api_on_the_checkpoint(finished, arm):
     assert {key.estimate for key in stored if key.configuration.uses_blend} == {"frozen@0.5", "frozen@N16"}
 
 
-def test_blends_share_the_pass_of_the_other_rows(finished, monkeypatch):
-    ledger, study_id, environment = finished
-    trial = ledger.trials.list_trials(study_id)[0]
-    with use_trained_network(trial.spec, trial.checkpoint, environment) as loaded:
-        rows_of_passes = []
-        evaluate_split = trial_evaluation.evaluate_split
-
-        def counted(network, batches, rows, *arguments, **options):
-            rows_of_passes.append(list(rows))
-            return evaluate_split(network, batches, rows, *arguments, **options)
-
-        monkeypatch.setattr(trial_evaluation, "evaluate_split", counted)
-        evaluations = trial_evaluation.evaluate_trained_network(loaded, lambda _: None)
-    assert len(rows_of_passes) == 2 * 2 * 2  # conditions, batch sizes, splits
-    assert all(len(rows) == 4 + 2 * 3 for rows in rows_of_passes)
-    assert len(evaluations) == 8 * 10
-
-
-def test_every_condition_has_the_blended_rows(finished):
-    ledger, study_id, _ = finished
-    board = ledger.results.rank_rows_of_study(study_id, SPEC)
-    blended = [row for row in board.rows if row.configuration.uses_blend]
-    assert len(blended) == 2 * 2 * (3 + 15)
-    assert all(row.rank is not None and row.seeds == 2 for row in blended)
-    assert all(Split.TEST in row.conditions.by_condition["gaussian_noise-5"] for row in blended)
-
-
 def test_weights_that_are_equal_at_a_batch_size_share_a_rank(finished):
     ledger, study_id, _ = finished
     ranks = {}
@@ -126,17 +91,6 @@ def test_weights_that_are_equal_at_a_batch_size_share_a_rank(finished):
             ranks.setdefault((row.arm, row.configuration, row.batch_size), set()).add(row.rank)
     assert {len(values) for (_, _, size), values in ranks.items() if size == 16} == {1}  # 16/(16 + 16) is 0.5
     assert {len(values) for (_, _, size), values in ranks.items() if size == 10} == {2}
-
-
-def test_evaluation_from_the_checkpoint_is_identical(finished):
-    ledger, study_id, environment = finished
-    trial = ledger.trials.list_trials(study_id)[0]
-    stored = ledger.results.list_trial_evaluations_with_outcomes(trial.id)
-    repeated = reevaluate_trial(
-        trial.spec, trial.checkpoint, environment, choose_reevaluation_environment(trial.checkpoint)
-    )
-    verdicts = {item.verdict for item in compare_evaluations(stored, repeated, same_conditions=True)}
-    assert verdicts == {ReproductionVerdict.IDENTICAL}
 
 
 def test_interrupted_study_evaluates_blends_from_its_checkpoints(tmp_path):
@@ -184,13 +138,3 @@ def test_statistics_treat_blends_as_rows_that_depend_on_the_mini_batch(finished)
     effects = {effect.estimate for effect in analysis.effects}
     assert effects == {"frozen"}
     assert {share.arm for share in analysis.shares} >= {"bn", "bln"}
-
-
-def test_probes_have_the_blended_rows(finished):
-    ledger, study_id, _ = finished
-    reshuffled = ledger.probes.list_probes(study_id, kinds=[ProbeKind.RESHUFFLED, ProbeKind.SKEWED])
-    assert {item.probe.key.estimate for item in reshuffled} == {None, "frozen", "frozen@0.5", "frozen@N16"}
-    dependence = compute_batch_dependence_by_row(reshuffled)
-    assert {
-        row.deterministic for key, row in dependence.items() if key.configuration.uses_blend and key.arm == "bn"
-    } == {False}

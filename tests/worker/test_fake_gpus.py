@@ -17,7 +17,6 @@ from bln_search.worker import run_study
 from tests.support.watchers import RecordingWatcher
 from tests.worker import fake_gpus
 from tests.worker.fake_gpus import BROKEN, NUM_GPUS
-from tests.worker.virtual_gpus import VirtualMachine, idle_fraction
 
 GPUS = [f"cuda:{index}" for index in range(NUM_GPUS)]
 
@@ -52,19 +51,6 @@ def gpus(environment, monkeypatch):
 
 def trials_by_state(ledger, study_id):
     return Counter(trial.state for trial in ledger.trials.list_trials(study_id))
-
-
-def test_eight_gpus_are_busy_with_trials_of_uneven_length(ledger, gpus, monkeypatch):
-    """In virtual time, with the real driver and ledger; the driver works 50 ms on every message."""
-    machine = VirtualMachine()
-    monkeypatch.setattr(local, "CONTEXT", machine)
-    monkeypatch.setattr(local, "wait", machine.wait)
-    watcher = RecordingWatcher(lambda _message: machine.spend(0.05))
-    study_id = ledger.studies.store_study_once(study([0.02, 0.03, 0.05, 0.09], seeds=12))
-    assert run_study(ledger, study_id, LocalExecutor(gpus), watcher) is StudyState.COMPLETE
-    assert len(machine.trials) == 48
-    assert {device for device, *_ in machine.trials} == set(GPUS)
-    assert idle_fraction(machine.trials) <= 0.05
 
 
 def test_device_and_memory_of_every_trial_are_recorded(ledger, gpus, monkeypatch):

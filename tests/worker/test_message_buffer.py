@@ -112,28 +112,6 @@ def test_results_are_written_at_the_next_opportunity_and_epochs_after_their_inte
     assert recorder.transactions[1:] == [[3]]
 
 
-def test_results_wait_as_long_as_the_last_transaction_took(monkeypatch):
-    now = [100.0]
-    monkeypatch.setattr(message_buffer.time, "monotonic", lambda: now[0])
-    written = []
-
-    def record(reports):
-        now[0] += 0.06
-        written.append(len(reports))
-
-    buffer = MessageBuffer(record, lambda _message: None)
-    buffer.add(end(1))
-    buffer.write_if_due()
-    buffer.add(end(2))
-    now[0] += 0.05
-    buffer.write_if_due()
-    buffer.add(end(3))
-    assert written == [1]
-    now[0] += 0.05
-    buffer.write_if_due()
-    assert written == [1, 2]
-
-
 def test_full_buffer_is_written_at_once():
     recorder = Recorder()
     buffer = recorder.buffer()

@@ -12,7 +12,6 @@ from bln_search.execution.messages import EpochDone, PruneDecision, TrainingDive
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
-from bln_search.worker.sampled_points import StudyPointSampler
 from tests.support.watchers import RecordingWatcher
 from tests.worker.scripted_executor import ScriptedExecutor
 
@@ -82,17 +81,6 @@ def test_point_that_changes_the_method_keeps_the_arm_label(ledger):
     assert run_study(ledger, study_id, second_executor, RecordingWatcher()) is StudyState.COMPLETE
     assert second_executor.tasks == []
     assert len(ledger.trials.list_sampled_trials_grouped_by_point(study_id)) == 6
-
-
-def test_remaining_points_are_enumerated_in_small_spaces_only(ledger, monkeypatch):
-    sizes = "training.batch_size: {kind: int, low: 5, high: 20}"
-    spec = parse_study(f"{HEAD}space: {{{sizes}}}\nsearch: {{sampler: random, trials: 2}}\n")
-    planned = StudyPointSampler(ledger, ledger.studies.get(ledger.studies.store_study_once(spec)))
-    assert len(list(planned._iter_unknown_points("bn"))) == 16
-    assert list(planned._iter_candidate_points("bn"))[20:] == list(planned._iter_unknown_points("bn"))
-    monkeypatch.setattr("bln_search.worker.sampled_points.LARGEST_GRID", 15)
-    assert len(list(planned._iter_candidate_points("bn"))) == 40
-    planned.close()
 
 
 SOME_REFUSED = (

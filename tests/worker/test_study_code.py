@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
 
 from bln_search.core.code_identity import CODE, CodeIdentity
-from bln_search.core.errors import CodeChangedError, StorageFullError, StudyBusyError
+from bln_search.core.errors import CodeChangedError, StorageFullError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import FailureClass, StudyState
 from bln_search.data import load_data_set
@@ -22,7 +21,6 @@ from bln_search.worker import run_study
 from bln_search.worker.layer_search import search_layers_of_study
 from bln_search.worker.probe_study import probe_networks_of_study
 from bln_search.worker.study_code import check_code_of_study
-from tests.storage.searches import make_search_record
 from tests.support.watchers import RecordingWatcher
 from tests.worker.plugin_package import CHANGES, PluginPackage
 from tests.worker.scripted_executor import ScriptedExecutor
@@ -86,20 +84,6 @@ def test_an_accepted_change_is_recorded_once_and_every_recorded_version_is_accep
     (package.folder / name).write_text((package.folder / name).read_text().replace(*reversed(CHANGES[name])))
     package.start_new_process()
     assert run(ledger, study_id) is StudyState.COMPLETE
-
-
-@pytest.mark.parametrize("how", ["time", "folder", "new process"])
-def test_unchanged_code_is_no_change(ledger, study_id, package, how, tmp_path, monkeypatch):
-    run(ledger, study_id, TRAINED, TRAINED)
-    if how == "time":
-        for name in CHANGES:
-            os.utime(package.folder / name, (1, 1))
-    if how == "folder":
-        package.folder.rename(tmp_path / "moved")
-        monkeypatch.syspath_prepend(tmp_path / "moved")
-    package.start_new_process()
-    assert run(ledger, study_id) is StudyState.COMPLETE
-    assert len(ledger.studies.get(study_id).code.versions) == 1
 
 
 def test_an_interrupted_study_is_not_resumed_with_other_code(ledger, study_id, package):
@@ -174,23 +158,6 @@ def test_a_run_that_adds_no_result_records_no_version(ledger, interrupted_id, as
     assert run(ledger, interrupted_id, TRAINED) is StudyState.COMPLETE
     assume_upgrade()
     assert run(ledger, interrupted_id) is StudyState.COMPLETE
-    assert changed_files(ledger, interrupted_id) == [()]
-
-
-def test_a_run_of_a_busy_study_records_no_version(ledger, interrupted_id, assume_upgrade):
-    ledger.studies.lease_and_start(interrupted_id, lambda _: True, "host/1/0")
-    assume_upgrade()
-    with pytest.raises(StudyBusyError):
-        run(ledger, interrupted_id)
-    assert changed_files(ledger, interrupted_id) == [()]
-
-
-def test_a_search_of_searched_networks_records_no_version(ledger, interrupted_id, assume_upgrade, environment):
-    run(ledger, interrupted_id, TRAINED)
-    for trial in ledger.trials.list_finished_full_trials(interrupted_id):
-        ledger.layer_searches.save_record(trial.id, trial.checkpoint.sha256, LayerSearchSpec(), make_search_record())
-    assume_upgrade()
-    assert search_layers_of_study(ledger, interrupted_id, environment, LayerSearchSpec(), print) == 0
     assert changed_files(ledger, interrupted_id) == [()]
 
 

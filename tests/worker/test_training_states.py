@@ -112,13 +112,6 @@ def test_a_paused_study_keeps_its_states_and_a_cancelled_one_does_not(ledger, st
     assert len(states(store)) == (request_name == "pause")
 
 
-def test_without_a_store_no_file_is_named(ledger):
-    study_id = ledger.studies.store_study_once(small_study())
-    executor = ScriptedExecutor(DONE, DONE)
-    run_study(ledger, study_id, executor, RecordingWatcher())
-    assert {task.state_file for task in executor.tasks} == {None}
-
-
 @pytest.mark.slow
 def test_a_trial_whose_process_is_killed_resumes_in_another_process(ledger, environment):
     study_id = ledger.studies.store_study_once(

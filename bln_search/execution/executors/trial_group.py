@@ -19,9 +19,12 @@ from bln_search.execution.executors.base import make_task_failed_message
 from bln_search.execution.messages import Message, PruneDecision, TaskFailed, TrainingPruned, TrialTask
 from bln_search.execution.trial import run_trial_task_announcing_epochs
 from bln_search.training import TrainingRun
-from bln_search.training.generator_states import read_global_generator_states, restore_global_generator_states
 from bln_search.training.loop import EpochToTrain
-from bln_search.training.seeding import reproducible_torch
+from bln_search.training.seeding import (
+    read_global_generator_states,
+    reproducible_torch,
+    restore_global_generator_states,
+)
 from bln_search.training.stacked.key import find_stacking_key, may_be_fused_with_others
 from bln_search.training.stacked.training import StackedTraining, can_capture_steps_as_cuda_graph
 

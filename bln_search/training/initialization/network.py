@@ -22,9 +22,9 @@ from bln_search.norms.network.layers import evaluation_mode
 from bln_search.specs.sections.initialization import InitializationSpec, ScalingStatistics
 from bln_search.training.initialization.introduction import set_affine_to_preserve_input_plus_shift
 from bln_search.training.initialization.scaling import (
-    AnalyticScalingRule,
-    MiniBatchScalingRule,
     ScalingRule,
+    make_analytic_scaling_rule,
+    make_mini_batch_scaling_rule,
     reshape_to_broadcast_over_output,
 )
 
@@ -79,8 +79,10 @@ def _find_scaling_rule(
                 "linear and convolution layers: use the statistics none"
             )
     if spec.statistics is ScalingStatistics.AP2:
-        return AnalyticScalingRule(build_linear_layer_moment_programs(network, inputs, input_moments, advice=_ADVICE))
-    return MiniBatchScalingRule(torch.Generator().manual_seed(seed) if spec.gain == "uniform" else None)
+        return make_analytic_scaling_rule(
+            build_linear_layer_moment_programs(network, inputs, input_moments, advice=_ADVICE)
+        )
+    return make_mini_batch_scaling_rule(torch.Generator().manual_seed(seed) if spec.gain == "uniform" else None)
 
 
 class _InitializationPass:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -32,54 +31,46 @@ class LayerScaling:
         return self.gain / self.deviation
 
 
-class ScalingRule(Protocol):
-    """Computes the scaling of a layer."""
-
-    def __call__(self, layer: LinearOrConvolution, output: Tensor) -> LayerScaling:
-        """Return the scaling of a layer, from its output (N, ...) for the mini-batch and its weights."""
-        ...
+ScalingRule = Callable[[LinearOrConvolution, Tensor], LayerScaling]
+"""Computes the scaling of a layer, from its output (N, ...) for the mini-batch and its weights."""
 
 
-class MiniBatchScalingRule:
-    """Mean and deviation over the mini-batch and all positions.
+def make_mini_batch_scaling_rule(generator: torch.Generator | None) -> ScalingRule:
+    """Return the rule by mean and deviation over the mini-batch and all positions.
 
     Args:
         generator: of gains between 0 and 1; None for gains of 1.
     """
 
-    def __init__(self, generator: torch.Generator | None) -> None:
-        self.generator = generator
-
-    def __call__(self, layer: LinearOrConvolution, output: Tensor) -> LayerScaling:
-        """Return the scaling by the output of the layer."""
+    def scale_by_output(layer: LinearOrConvolution, output: Tensor) -> LayerScaling:
         axis = feature_axis(layer, output.ndim)
         axes = [other for other in range(output.ndim) if other != axis]
         mean = output.mean(axes)
         variance = output.var(axes, correction=0)
         gain = torch.ones_like(mean)
-        if self.generator is not None:
-            gain = torch.rand(len(mean), generator=self.generator, dtype=torch.float64).to(mean)
+        if generator is not None:
+            gain = torch.rand(len(mean), generator=generator, dtype=torch.float64).to(mean)
         return LayerScaling(mean, torch.sqrt(variance + MINI_BATCH_EPSILON), gain)
 
+    return scale_by_output
 
-class AnalyticScalingRule:
-    """Mean and deviation computed from the weights.
+
+def make_analytic_scaling_rule(programs: Mapping[nn.Module, PropagationProgram]) -> ScalingRule:
+    """Return the rule by mean and deviation that are computed from the weights.
 
     Args:
         programs: of each layer, to mean and variance of its output.
     """
 
-    def __init__(self, programs: Mapping[nn.Module, PropagationProgram]) -> None:
-        self.programs = programs
-
-    def __call__(self, layer: LinearOrConvolution, output: Tensor) -> LayerScaling:
-        """Return the scaling by the weights of the layer."""
-        value = self.programs[layer].compute_moments(training=False)
+    def scale_by_weights(layer: LinearOrConvolution, output: Tensor) -> LayerScaling:
+        value = programs[layer].compute_moments(training=False)
         pooled = pool_moments_over_positions(value, feature_axis(layer, output.ndim) - 1)
         mean, variance = (part.flatten() for part in pooled)
         if not bool((variance > 0).all()):
             raise ModelError("a unit has only weights of 0, so that its deviation is 0: draw its weights anew")
         return LayerScaling(mean, variance.sqrt(), torch.ones_like(mean))
+
+    return scale_by_weights
 
 
 def feature_axis(layer: LinearOrConvolution, ndim: int) -> int:

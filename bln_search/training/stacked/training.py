@@ -13,8 +13,8 @@ from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.norms.moment_collection import MomentAccumulator
 from bln_search.norms.network.layers import use_history_recording
 from bln_search.norms.network.stacking import copy_history_to_layers
+from bln_search.training.epoch_progress import RecencyWeightedMean
 from bln_search.training.loop import TrainingRun
-from bln_search.training.running_mean import RecencyWeightedMean
 from bln_search.training.stacked.layers import StackedNormalization
 from bln_search.training.stacked.moments import StackedMoments
 from bln_search.training.stacked.network import stack_networks

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import weakref
-
 import pytest
 import torch
 from torch import nn
@@ -100,13 +97,3 @@ def test_a_score_of_the_user_is_compared_every_time(checks):
     for weight in (1.0, 2.0):
         evaluate(network, score=lambda *batch, weight=weight: weigh_losses(*batch, weight))
     assert len(checks) == 2
-
-
-def test_a_checked_network_is_not_kept_alive(checks):
-    network = make_network()
-    evaluate(network)
-    reference = weakref.ref(network)
-    del network
-    checks.clear()
-    gc.collect()
-    assert reference() is None

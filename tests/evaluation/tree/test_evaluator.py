@@ -13,7 +13,6 @@ from bln_search.core.enums import LayerScope
 from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
-from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.models import ResNet
 from bln_search.norms import BLN
@@ -45,20 +44,6 @@ def test_statistics_over_the_whole_layer_equal_plain_passes(method, name, affine
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 40))
 
 
-def test_a_resnet_of_seven_layers_equals_plain_passes():
-    torch.manual_seed(0)
-    network = ResNet((3, 8, 8), 10, partial(BLN, batch_size=SIZE), widths=(4, 6, 8), blocks=1).double().eval()
-    inputs, targets = draw_examples("resnet", 12)
-    tree = TreePerLayerEvaluator(
-        network,
-        list(iter_mini_batches_with_fillers(inputs, targets, SIZE)),
-        estimate_populations(network, "resnet"),
-        PerLayerEvaluatorOptions(memory_limit=TINY_LIMIT),
-    )
-    assert len(tree.space.layers) == 7
-    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 30))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["mlp", "residual", "in place"], [0, TINY_LIMIT, 2**28]))
 def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit):
@@ -72,13 +57,6 @@ def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit)
     np.testing.assert_array_equal(sums.accuracy_per_configuration(), [each.correct.mean() for each in outcomes])
     assert sums.examples.tolist() == [20]
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 10))
-
-
-@pytest.mark.parametrize("memory_limit", [0, 3_000, 2**28])
-def test_configurations_with_few_shared_prefixes(memory_limit):
-    tree = make_evaluator("in place", memory_limit=memory_limit)
-    digits = np.array([[0, 3], [0, 15], [1, 3], [1, 4], [7, 0], [7, 1], [15, 15]])
-    assert_equal_to_plain_passes(tree, digits)
 
 
 def test_single_precision_agrees_with_double():

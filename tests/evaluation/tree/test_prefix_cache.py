@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pytest
 import torch
 
 from bln_search.evaluation.tree.prefix_cache import ActivationPrefixCache, CachedActivations
-from bln_search.evaluation.tree.trie import build_configuration_trie
 
 BYTES = 40
 """Of the activations of a test."""
@@ -43,15 +40,6 @@ def test_an_entry_above_the_limit_is_not_stored():
     assert cache.size == BYTES
 
 
-@pytest.mark.parametrize(("segment", "expected"), [(1, 0.0), (2, 0.0), (3, 1.0)])
-def test_only_a_later_segment_replaces_an_entry(segment, expected):
-    cache = ActivationPrefixCache(2 * BYTES)
-    cache.put_unless_later_segment_is_cached(key(0), activations(segment=2, value=0.0))
-    cache.put_unless_later_segment_is_cached(key(0), activations(segment=segment, value=1.0))
-    assert cache.find(key(0)).values[0][0] == expected
-    assert cache.size == BYTES
-
-
 def test_values_are_copied_in_and_out():
     cache = ActivationPrefixCache(BYTES)
     original = activations()
@@ -61,36 +49,3 @@ def test_values_are_copied_in_and_out():
     values[0].add_(1)
     assert cache.find(key(0)).values[0].sum() == 0
     assert values[1] == 7
-
-
-def test_the_longest_prefix_is_one_that_all_configurations_share():
-    view = ActivationPrefixCache(10 * BYTES).view_of_group("group")
-    trie = build_configuration_trie(np.array([[0, 1, 0], [0, 1, 1], [0, 2, 0]], np.uint8))
-    one_branch = build_configuration_trie(trie.digits[:2])
-    one_configuration = build_configuration_trie(trie.digits[:1])
-    assert view.find_activations_of_longest_prefix(trie) is None
-    view.put_node(1, 0, trie, 0, activations().values)
-    assert view.find_activations_of_longest_prefix(trie).depth == 0
-    for depth in (1, 2, 3):
-        view.put_node(depth + 1, depth, trie, 0, activations().values)
-    assert [view.find_activations_of_longest_prefix(part).depth for part in (trie, one_branch, one_configuration)] == [
-        1,
-        2,
-        3,
-    ]
-    assert [prefix for prefix in ((), (0,), (0, 1), (0, 1, 0), (0, 1, 1), (0, 2), (1,)) if view.has_prefix(prefix)] == [
-        (),
-        (0,),
-        (0, 1),
-        (0, 1, 0),
-    ]
-
-
-def test_nodes_and_groups_have_their_own_entries():
-    cache = ActivationPrefixCache(10 * BYTES)
-    view = cache.view_of_group("group")
-    trie = build_configuration_trie(np.array([[0, 1, 0], [0, 1, 1], [0, 2, 0]], np.uint8))
-    view.put_node(3, 2, trie, 1, activations().values)
-    assert view.has_prefix((0, 2))
-    assert not view.has_prefix((0, 1))
-    assert not cache.view_of_group("other group").has_prefix((0, 2))

@@ -28,19 +28,6 @@ def measure(network, examples=8, features=3):
     return measure_memory_of_all_segments(split_at_norms(network.eval()), torch.randn(examples, features))
 
 
-def test_largest_tensors_exclude_inputs_and_normalization_layers():
-    network = nn.Sequential(nn.Linear(50, 4), BN(4), nn.Linear(4, 2), nn.Linear(2, 3), BN(3))
-    assert measure(network, features=50).path_bytes == (8 * 4 * 4, 8 * 3 * 4, 1)
-
-
-@pytest.mark.parametrize(
-    ("number", "scales"),
-    [(lambda x: x.shape[0], (True, False)), (lambda x: x.numel(), True), (lambda x: x.dim(), False)],
-)
-def test_numbers_of_examples_scale(number, scales):
-    assert measure(ScaledByNumber(number)).scales_with_batch == ((False, scales), (False,))
-
-
 def test_a_number_that_neither_doubles_nor_stays_is_not_traceable():
     with pytest.raises(NotTraceableError, match="9 became 17"):
         measure(ScaledByNumber(lambda x: torch.cat([x, x[:1]]).shape[0]))

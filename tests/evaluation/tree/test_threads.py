@@ -54,13 +54,6 @@ def test_sums_equal_those_of_one_thread(threads, simultaneous, name, folds):
     np.testing.assert_array_equal(found.examples, expected.examples)
 
 
-def test_the_network_keeps_its_mode(threads):
-    evaluator = make_evaluator("mlp")
-    evaluator.network.train()
-    evaluator.sum_scores_of_all_configurations()
-    assert all(module.training for module in evaluator.network.modules())
-
-
 def test_sums_are_kept_after_each_round_of_groups(threads):
     evaluator, done = make_evaluator("mlp", n=7 * 6), []
     evaluator._chunk_bytes = 1
@@ -75,27 +68,6 @@ def test_groups_that_exceed_the_memory_together_are_evaluated_one_after_another(
         assert make_evaluator("mlp", memory_limit=memory_limit)._threads == expected
     make_evaluator("mlp", memory_limit=needed - 1).sum_scores_of_all_configurations()
     assert set(simultaneous) == {1}
-
-
-@pytest.mark.usefixtures("threads")
-def test_sums_of_all_mini_batches_of_a_round_keep_the_memory_limit(monkeypatch):
-    evaluator, numbers = make_evaluator("mlp", n=33), []
-    configurations = evaluator.space.num_configurations
-    limit = evaluator._threads * max(*evaluator._memory_plan.path_bytes, 2 * 16 * configurations)
-    evaluator = make_evaluator("mlp", n=33, memory_limit=limit)
-    original = tree_evaluator.BatchScoreSums.__init__
-
-    def record_mini_batches(sums, configurations, batches, device):
-        numbers.append(batches)
-        original(sums, configurations, batches, device)
-
-    evaluator.check_against_plain_passes()
-    monkeypatch.setattr(type(evaluator), "_most_batches_of_group", 10**6)
-    monkeypatch.setattr(tree_evaluator.BatchScoreSums, "__init__", record_mini_batches)
-    found = evaluator.sum_scores_of_all_configurations()
-    assert sum(numbers) == len(evaluator.batches) > max(numbers)
-    assert max(numbers) * evaluator._threads * 16 * configurations <= limit
-    assert found.examples.sum() == 33
 
 
 def test_an_error_of_one_group_ends_the_enumeration(threads):

@@ -65,15 +65,6 @@ def test_long_epochs_are_sent_at_once(connection, clock):
         assert len(connection.sent) == 5 * count
 
 
-def test_epochs_do_not_wait_for_those_of_other_trials_of_the_process(connection, clock):
-    """Trials of a group that train one after another."""
-    sender = MessageSender(connection)
-    for token in range(1, 5):
-        clock[0] += 30.0
-        send_epoch(sender, token)
-        assert len(connection.sent) == 2 * token
-
-
 def test_the_last_epoch_does_not_wait_for_what_follows_training(connection, clock):
     sender = MessageSender(connection)
     send_epoch(sender)

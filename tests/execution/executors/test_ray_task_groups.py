@@ -81,14 +81,6 @@ def test_a_task_whose_messages_matter_to_others_is_in_no_sequence(attribute):
     assert grouper.postponed_task.token == 9
 
 
-def test_evaluations_of_trained_networks_have_durations_of_their_own():
-    grouper = make_grouper(seconds=600.0)
-    trained = make_tasks(50, checkpoint=SimpleNamespace())
-    grouper.note_duration(trained[0], 1.0, "host")
-    assert length_of_sequence(grouper, trained) == 5
-    assert length_of_sequence(grouper, make_tasks(50)) == 1
-
-
 @pytest.fixture
 def make_run(tmp_path):
     """The driver's part of a run of these tasks in two processes, without Tune."""
@@ -123,15 +115,6 @@ def end_tasks(run, trial, seconds=1.0):
 
 def tokens_of(trial):
     return [task.token for task in trial.config["tasks"]]
-
-
-def test_tasks_run_in_sequences_once_one_was_short(make_run):
-    run = make_run(make_tasks(40))
-    first, second = start_process(run), start_process(run)
-    assert (tokens_of(first), tokens_of(second)) == ([0], [1])
-    assert not run._next_tasks(), "both processes are busy"
-    end_tasks(run, first)
-    assert tokens_of(start_process(run)) == [2, 3, 4, 5, 6]
 
 
 def test_every_task_starts_once_and_the_last_ones_alone(make_run):

@@ -67,14 +67,6 @@ def test_accelerator_error_is_raised_after_earlier_messages(trainable, monkeypat
         trainable.step()
 
 
-def test_accelerator_error_without_messages_is_raised_at_once(trainable, monkeypatch):
-    monkeypatch.setattr(
-        trainable_module, "iter_epochs_of_trial_task", failing_run_task([], torch.AcceleratorError("CUDA error"))
-    )
-    with pytest.raises(torch.AcceleratorError):
-        trainable.step()
-
-
 def test_any_other_failure_is_a_message(trainable, monkeypatch):
     monkeypatch.setattr(
         trainable_module, "iter_epochs_of_trial_task", failing_run_task([PROGRESS], TypeError("missing argument"))
@@ -123,11 +115,6 @@ def make_group_trainable(monkeypatch, tmp_path):
     return lambda *tokens: make_trainable(
         tasks=tuple(TrialTask(token, None) for token in tokens), environment=environment, are_fused=True
     )
-
-
-def test_several_tasks_report_with_their_tokens(make_group_trainable):
-    result = make_group_trainable(1, 2).step()
-    assert result == {"messages": [(1, OUTCOMES[1]), (2, OUTCOMES[2])], "seconds": [], "done": True}
 
 
 def test_an_accelerator_error_of_one_of_several_tasks_ends_the_process(make_group_trainable):

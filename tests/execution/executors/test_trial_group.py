@@ -280,20 +280,6 @@ def test_an_error_at_the_end_of_an_epoch_fails_its_trials(make_group, monkeypatc
     assert [group.last(token).failure for token in range(3)] == [FailureClass.OUT_OF_MEMORY] * 3
 
 
-def test_a_program_is_freed_when_one_of_its_trials_has_ended(make_group, monkeypatch):
-    programs, init = [], StackedTraining.__init__
-
-    def remember(self, *arguments, **options):
-        programs.append(weakref.ref(self))
-        init(self, *arguments, **options)
-
-    monkeypatch.setattr(StackedTraining, "__init__", remember)
-    group = make_group(make_trials())
-    group.add(0, 1, 2)
-    group.run()
-    assert [program() for program in programs] == [None]
-
-
 def test_trials_that_fail_together_train_alone(environment, make_group, monkeypatch):
     def fail(_self):
         raise ValueError("made for the test")

@@ -132,15 +132,6 @@ def test_parallel_time_is_between_a_fair_share_and_a_share_plus_the_longest_tria
     assert max(share, *durations, 0) - tolerance <= parallel <= share + max(durations) + tolerance
 
 
-@given(st.integers(1, 50), st.integers(1, 8))
-def test_training_time_is_proportional_to_epochs(epochs, factor):
-    def training_of(number):
-        one = trial()
-        return seconds(one.model_copy(update={"training": one.training.model_copy(update={"epochs": number})})).training
-
-    assert training_of(epochs * factor) == pytest.approx(factor * training_of(epochs))
-
-
 def test_spread_is_the_median_with_quartiles():
     assert DurationSpread.of_seconds([1.0, 2.0, 3.0, 4.0, 5.0]) == DurationSpread(3.0, 2.0, 4.0, 5)
     assert DurationSpread.of_seconds([7.0]) == DurationSpread(7.0, 7.0, 7.0, 1)

@@ -6,8 +6,6 @@ import itertools
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
@@ -116,11 +114,3 @@ def test_fixed_and_repeated_seconds_are_separated():
 def test_without_a_difference_the_expected_seconds_are_used():
     times = separate_fixed_seconds(first=5.0, several=4.0, count=4, expected=0.5)
     assert (times.fixed, times.batch) == (2.0, 0.5)
-
-
-@given(st.floats(0, 1e4), st.floats(0, 1e4), st.integers(2, 1_000), st.floats(0, 1e4))
-def test_the_separated_seconds_are_not_negative_and_give_the_longer_pass(first, several, count, expected):
-    times = separate_fixed_seconds(first, several, count, expected)
-    assert times.fixed >= -1e-9 * several
-    assert times.batch >= 0
-    assert times.fixed + count * times.batch == pytest.approx(several)

@@ -45,17 +45,31 @@ def list_searches(ledger, study_id):
     return list(ledger.layer_searches.iter_finished_searches(study_id))
 
 
+def observe_saves(monkeypatch, observe):
+    """Call `observe` with the sums, and whether they are the first of a network, before each save in this process."""
+    usual = worker_layers._SearchJob._make_saver
+
+    def make_saver(self, trial, initial):
+        save, seen = usual(self, trial, initial), []
+
+        def observe_and_save(sums):
+            observe(sums, is_first=not seen)
+            seen.append(sums)
+            save(sums)
+
+        return observe_and_save
+
+    monkeypatch.setattr(worker_layers._SearchJob, "_make_saver", make_saver)
+
+
 def count_saved_steps(monkeypatch):
     """For each network the number of mini-batches after each saved step."""
-    networks, saved_steps = [], []
-    usual = worker_layers._ProgressStore.save_if_due_or_stopped
+    saved_steps = []
 
-    def record_step(self, sums):
-        if not networks or networks[-1] is not self:
-            networks.append(self)
+    def record_step(sums, *, is_first):
+        if is_first:
             saved_steps.append([])
         saved_steps[-1].append(sums.done)
-        usual(self, sums)
 
-    monkeypatch.setattr(worker_layers._ProgressStore, "save_if_due_or_stopped", record_step)
+    observe_saves(monkeypatch, record_step)
     return saved_steps

@@ -15,7 +15,7 @@ from bln_search.worker.layer_search import SearchStoppedError, search_layers_of_
 from bln_search.worker.loop import QueueWorker
 from bln_search.worker.presence import HeartbeatSender
 from tests.storage.searches import assert_same
-from tests.worker.layer_search.searched_study import BATCHES, count_saved_steps, list_searches, silent
+from tests.worker.layer_search.searched_study import BATCHES, count_saved_steps, list_searches, observe_saves, silent
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("layer search")]  # the networks are trained and searched once
 
@@ -133,17 +133,16 @@ def test_stopped_worker_leaves_the_analysis_to_another(analysed, ledger_copy, en
     study_id = analysed[1]
     monkeypatch.setattr(layers_of_network, "MEMORY_LIMIT", 0)
     worker = QueueWorker(ledger_copy, environment, LocalExecutor(environment, 1), cap=2)
-    usual, meanwhile = worker_layers._ProgressStore.save_if_due_or_stopped, []
+    meanwhile = []
 
-    def save_and_check(self, sums):
+    def check(_sums, **_):
         meanwhile.append(ledger_copy.analyses.claim_study_without_analysis("host/9/0"))
         before = held_until(ledger_copy)
         HeartbeatSender(worker.ledger, worker.name, "cpu", lambda: worker.study_id)._renew_study_lease()
         assert held_until(ledger_copy) > before
         worker.stopping.set()
-        usual(self, sums)
 
-    monkeypatch.setattr(worker_layers._ProgressStore, "save_if_due_or_stopped", save_and_check)
+    observe_saves(monkeypatch, check)
     assert worker._claim_and_analyze_study()
     monkeypatch.undo()
     assert meanwhile == [None], "it is this worker's as long as it is at it"
