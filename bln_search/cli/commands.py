@@ -11,7 +11,7 @@ import typer
 from bln_search.cli.doctor.command import doctor
 from bln_search.cli.maintenance import backups, checkpoints, data, database, settings_list
 from bln_search.cli.service import processes, share_links, tokens
-from bln_search.cli.studies import deletion, external, listing, logs, remote, run, skeleton, tagging, validation
+from bln_search.cli.studies import changes, external, listing, logs, remote, run, skeleton, validation
 from bln_search.cli.studies.results import (
     analysis,
     comparison,
@@ -41,8 +41,8 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
         "list": listing.list_studies,
         "show": listing.show,
         "logs": logs.logs,
-        "tag": tagging.tag,
-        "delete": deletion.delete,
+        "tag": changes.tag,
+        "delete": changes.delete,
     },
     Panel.RESULTS: {
         "leaderboard": leaderboard.leaderboard,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 
-from bln_search.cli.output import errors
+from bln_search.cli.output import print_note
 
 
 class ExitCode(IntEnum):
@@ -45,5 +45,5 @@ def report_nothing_written_on_interrupt() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        errors.print("interrupted; nothing was written")
+        print_note("interrupted; nothing was written")
         raise InterruptedCommandExit(ExitCode.INTERRUPTED) from None

@@ -14,7 +14,7 @@ from bln_search import __version__
 from bln_search.cli.commands import add_verbs_to_app
 from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
 from bln_search.cli.extras import find_package_error_for_module_not_found
-from bln_search.cli.output import errors, print_error
+from bln_search.cli.output import print_error, print_note
 from bln_search.cli.standard_streams import report_unwritable_output
 from bln_search.core.errors import (
     BlnSearchError,
@@ -118,4 +118,4 @@ def _exit_without_cleanup(code: ExitCode) -> NoReturn:
 
 def _print_interrupted_message(error: BaseException) -> None:
     name = find_stop_signal_name(error)
-    errors.print(f"interrupted by {name}; finished trials are kept; run the same command again to resume")
+    print_note(f"interrupted by {name}; finished trials are kept; run the same command again to resume")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
@@ -19,9 +19,11 @@ from bln_search.cli.local_time import format_local_time
 from bln_search.core.credentials import redact_secrets
 from bln_search.core.errors import OutputFileError
 from bln_search.core.files.atomic import write_atomically
+from bln_search.core.states import TrialState
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.reports.tables.line_wrapping import wrap_line
+from bln_search.specs.records import TrialRecord
 
 _PIPE_WIDTH = 1_000
 """Width in characters of output that is not a terminal, unless COLUMNS is set; nothing is wrapped there."""
@@ -94,6 +96,23 @@ def print_line(line: str, console: Console = results) -> None:
     if console.width < _PIPE_WIDTH:
         line = wrap_line(line, console.width)
     console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def print_note(line: str) -> None:
+    """Print a line on standard error: progress, a remark, or what a command did."""
+    errors.print(line, markup=False, highlight=False)
+
+
+def make_progress_line_printer(*, quiet: bool) -> Callable[[str], None]:
+    """Return a function that prints a line of progress; with `quiet` it prints nothing."""
+    return (lambda line: None) if quiet else print_note  # noqa: ARG005 - nothing is printed
+
+
+def print_failed_trials(trials: Iterable[TrialRecord]) -> None:
+    """Print the failed trials with their reasons."""
+    for trial in trials:
+        if trial.state is TrialState.FAILED:
+            print_note(f"failed: {trial.arm} seed {trial.seed}: {trial.reason}")
 
 
 def print_error(message: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.metric_description import METRIC_NAME_PATTERN, RESERVED_METRIC_NAMES
+from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST, ConditionMetrics
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
@@ -128,6 +129,17 @@ def leaderboard_jsonl(board: Leaderboard, header: dict[str, Any], view: Leaderbo
     """JSON lines: one object per row, of `header`, the split that ranks, and the row. view: adds the analysis."""
     rows = ({**header, "ranked_on": board.ranked_on, **row_to_json_fields(row, view)} for row in board.rows)
     return "".join(f"{json.dumps(row, allow_nan=False, ensure_ascii=False)}\n" for row in rows)
+
+
+def row_key_fields(key: RowKey) -> dict[str, Any]:
+    """The identity of a row as JSON values by the names of its columns."""
+    return {
+        "arm": key.arm,
+        "parameters": key.point or None,
+        "configuration": str(key.configuration),
+        "population": key.estimate,
+        "batch_size": key.batch_size,
+    }
 
 
 def row_to_json_fields(row: LeaderboardRow, view: LeaderboardView | None = None) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from bln_search.cli.main import app
 from bln_search.cli.output import choose_output_width, results
-from bln_search.cli.studies import deletion
+from bln_search.cli.studies import changes
 from tests.support.service_world import World
 
 
@@ -69,7 +69,7 @@ def in_every_format(invoke):
 @pytest.fixture
 def terminal(monkeypatch):
     """The input of a call answers as a user at a terminal."""
-    monkeypatch.setattr(deletion, "_is_terminal_interactive", lambda: True)
+    monkeypatch.setattr(changes, "_is_terminal_interactive", lambda: True)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import typer
 
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, FormatOption, LimitOption
-from bln_search.cli.output import RecordsFormat, errors, os_errors_as_output_errors, print_line, print_records_table
+from bln_search.cli.output import RecordsFormat, os_errors_as_output_errors, print_line, print_note, print_records_table
 from bln_search.cli.records import Record, print_record, print_records
 from bln_search.core.names import format_count_with_noun
 from bln_search.settings import load_settings
@@ -53,10 +53,10 @@ def backup(
         closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger,
     ):
         result = create_backup(
-            ledger.database, settings.checkpoint_store, archive, settings.home, datetime.now(UTC), _print_warning
+            ledger.database, settings.checkpoint_store, archive, settings.home, datetime.now(UTC), print_note
         )
         if keep is not None and not result.newly_absent:
-            archive.remove_all_but_newest(keep, datetime.now(UTC), _print_warning)
+            archive.remove_all_but_newest(keep, datetime.now(UTC), print_note)
     already_stored = len(result.manifest.checkpoints) - result.copied
     text = (
         f"{archive}: backup {result.moment}, {_describe_backup_contents(result.manifest)} ({result.copied} copied, "
@@ -65,7 +65,7 @@ def backup(
     record = {**_manifest_to_record(result.manifest), "copied": result.copied}
     print_record(record, output_format, partial(print_line, text))
     if result.newly_absent:
-        _print_warning(
+        print_note(
             f"{format_count_with_noun(len(result.newly_absent), 'network is', 'networks are')} missing that the "
             "previous backup has: check that "
             f"BLN_SEARCH_CHECKPOINTS is their location ({settings.checkpoint_store}). No older backup was removed"
@@ -86,7 +86,7 @@ def list_backups(
 
 def _print_backups_table(archive: BackupStore, records: Sequence[Record]) -> None:
     if not records:
-        _print_warning(f"{archive} has no backup")
+        print_note(f"{archive} has no backup")
         return
     rows = [{**record, "size": _format_megabytes(record["bytes"])} for record in records]
     print_records_table(rows, _TABLE_COLUMNS, optional=("schema_revision", "bln_search"))
@@ -121,11 +121,11 @@ def restore(
         if not dry_run:
             replaced = check_and_count_replaced_studies(ledger.database, overwrite=overwrite)
         with open_verified_backup(
-            archive, manifest, settings.home, _print_warning, without_damaged=without_damaged
+            archive, manifest, settings.home, print_note, without_damaged=without_damaged
         ) as backup_files:
             if not dry_run:
                 written = restore_backup(
-                    backup_files, ledger.database, settings.checkpoint_store, _print_warning, overwrite=overwrite
+                    backup_files, ledger.database, settings.checkpoint_store, print_note, overwrite=overwrite
                 )
     manifest = backup_files.manifest
     summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_describe_backup_contents(manifest)}"
@@ -171,7 +171,3 @@ def _describe_backup_contents(manifest: BackupManifest) -> str:
 
 def _format_megabytes(size: object) -> str:
     return f"{float(str(size)) / 1e6:,.1f} MB"
-
-
-def _print_warning(line: str) -> None:
-    errors.print(line, markup=False, highlight=False)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption
-from bln_search.cli.output import RecordsFormat, errors, os_errors_as_output_errors, print_line
+from bln_search.cli.output import RecordsFormat, os_errors_as_output_errors, print_line, print_note
 from bln_search.cli.records import Record, print_record
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
@@ -81,9 +81,7 @@ def clean(
         )
     for networks in prunable:
         if networks.reason is not None:
-            errors.print(
-                f"study {networks.study_id} ({networks.name}) keeps all networks: {networks.reason}", markup=False
-            )
+            print_note(f"study {networks.study_id} ({networks.name}) keeps all networks: {networks.reason}")
     record: dict[str, object] = {
         "removed": not dry_run,
         "files": removed,

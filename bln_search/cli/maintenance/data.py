@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bln_search.cli.options import DataOption, FormatOption, QuietOption, add_environment_variable_to_help
-from bln_search.cli.output import RecordsFormat, print_line
-from bln_search.cli.progress_lines import make_progress_line_printer
+from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_line
 from bln_search.cli.records import print_records
 from bln_search.core.errors import DataError
 from bln_search.core.names import format_count_with_noun

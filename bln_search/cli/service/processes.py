@@ -31,9 +31,9 @@ from bln_search.cli.options import (
     TrialsPerGpuOption,
     WorkersOption,
 )
-from bln_search.cli.output import RecordsFormat, errors
+from bln_search.cli.output import RecordsFormat, print_note
 from bln_search.cli.records import print_records, time_to_iso_text
-from bln_search.cli.sources import find_service_address, open_service_client
+from bln_search.cli.sources.opening import find_service_address, open_service_client
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.files.disk import find_disk_space_problem
 from bln_search.core.files.log_files import LogFileSettings
@@ -157,7 +157,7 @@ def workers(
     if records or output_format is not RecordsFormat.TABLE:
         print_records(records, _WORKER_COLUMNS, output_format, optional=("started_at", "version"))
     if not records:
-        errors.print(f"no worker{' of this machine' if here else ''} has sent a heartbeat within 30 s")
+        print_note(f"no worker{' of this machine' if here else ''} has sent a heartbeat within 30 s")
         if here:
             raise typer.Exit(ExitCode.FAILED)
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, StudyArgument, TokenOption
-from bln_search.cli.output import RecordsFormat, errors
+from bln_search.cli.output import RecordsFormat, print_note
 from bln_search.cli.records import print_records, time_to_iso_text
-from bln_search.cli.sources import open_ledger_or_client
+from bln_search.cli.sources.opening import open_ledger_or_client
 from bln_search.core.errors import TokenManagementError
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
@@ -39,9 +39,7 @@ def create(
         else:
             link = opened.share_links.create(opened.study(study)["id"], label, days)
             address, expires_at = link["url"], datetime.fromisoformat(link["expires_at"])
-    errors.print(
-        f"the link ends at {expires_at:%Y-%m-%d %H:%M} UTC; it is not shown again", markup=False, highlight=False
-    )
+    print_note(f"the link ends at {expires_at:%Y-%m-%d %H:%M} UTC; it is not shown again")
     typer.echo(address)
 
 
@@ -63,7 +61,7 @@ def list_links(
     if records or output_format is not RecordsFormat.TABLE:
         print_records(records, _COLUMNS, output_format, optional=("created_at", "label"))
     else:
-        errors.print("no link", highlight=False)
+        print_note("no link")
 
 
 @app.command()
@@ -82,7 +80,7 @@ def revoke(
             opened.share_links.revoke(opened.studies.get_by_name_or_id(study).id, link_id)
         else:
             opened.share_links.revoke(opened.study(study)["id"], link_id)
-    errors.print(f"link {link_id} is revoked", markup=False, highlight=False)
+    print_note(f"link {link_id} is revoked")
 
 
 def _get_study_owner(study: StudyRecord) -> str:

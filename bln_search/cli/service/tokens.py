@@ -11,9 +11,9 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, TokenOption
-from bln_search.cli.output import RecordsFormat, errors, print_records_table
+from bln_search.cli.output import RecordsFormat, print_note, print_records_table
 from bln_search.cli.records import print_records, time_to_iso_text
-from bln_search.cli.sources import find_service_address, open_ledger_or_client, open_service_client
+from bln_search.cli.sources.opening import find_service_address, open_ledger_or_client, open_service_client
 from bln_search.core.enums import Scope
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.urls import redact_password
@@ -64,16 +64,12 @@ def create(
             secret, _ = ledger.tokens.create_token(account, scope, label, expires_at=expires)
             location = _database_phrase(ledger)
         if is_new:
-            errors.print(
+            print_note(
                 f"warning: the database {ledger} did not exist and is created: the token is valid only for a service "
                 "with this database; otherwise set BLN_SEARCH_HOME or BLN_SEARCH_DATABASE, or give --database",
-                markup=False,
-                highlight=False,
             )
-    errors.print(
+    print_note(
         f"a token {location} for {account} with the scope {scope}; its secret is not shown again",
-        markup=False,
-        highlight=False,
     )
     typer.echo(secret)
 
@@ -95,7 +91,7 @@ def list_tokens(
     if records or output_format is not RecordsFormat.TABLE:
         print_records(records, _COLUMNS, output_format, partial(_print_token_table, rows))
     else:
-        errors.print("no token", highlight=False)
+        print_note("no token")
 
 
 def _print_token_table(rows: Sequence[Mapping[str, object]]) -> None:
@@ -149,7 +145,7 @@ def revoke(
         f"token {token_id}" if revoked is None else f"{format_count_with_noun(revoked, 'token', 'tokens')} of {account}"
     )
     verb = "is" if revoked in (None, 1) else "are"
-    errors.print(f"{what} {location} {verb} revoked", markup=False, highlight=False)
+    print_note(f"{what} {location} {verb} revoked")
 
 
 def _service_phrase(address: str) -> str:

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bln_search.cli.sources.base import StudySource
-from bln_search.cli.sources.database import LedgerSource
-from bln_search.cli.sources.service import ServiceSource
+from bln_search.cli.sources.studies import LedgerSource, ServiceSource, StudySource
 from bln_search.core.credentials import clean_token
 from bln_search.core.errors import MissingPackageError, SpecError, UnknownStudyError
 from bln_search.core.urls import parse_service_address, redact_password

@@ -8,10 +8,9 @@ from typing import Annotated
 import typer
 
 from bln_search.cli.options import FormatOption, QuietOption, ServiceOption, TokenOption
-from bln_search.cli.output import RecordsFormat, results
-from bln_search.cli.progress_lines import make_progress_line_printer
+from bln_search.cli.output import RecordsFormat, make_progress_line_printer, results
 from bln_search.cli.records import print_record
-from bln_search.cli.sources import open_service_client
+from bln_search.cli.sources.opening import open_service_client
 from bln_search.cli.studies.wording import format_study_label
 from bln_search.core.errors import ModelError
 from bln_search.settings import load_settings

@@ -18,7 +18,8 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import RecordsFormat, print_line
 from bln_search.cli.records import print_records
-from bln_search.cli.sources import StudyFilter, open_study_source, study_to_list_record
+from bln_search.cli.sources.opening import open_study_source
+from bln_search.cli.sources.studies import StudyFilter, study_to_list_record
 from bln_search.core.states import StudyState
 from bln_search.core.tags import check_and_sort_unique_tags
 from bln_search.specs.records import TrialRecord

@@ -18,7 +18,8 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import RecordsFormat, print_line
 from bln_search.cli.records import print_records
-from bln_search.cli.sources import FOLLOWED_STATES, StudySource, open_study_source
+from bln_search.cli.sources.opening import open_study_source
+from bln_search.cli.sources.studies import FOLLOWED_STATES, StudySource
 from bln_search.cli.studies.progress.events import EVENT_COLUMNS, StudyTrialCache, event_to_record, format_event_line
 from bln_search.storage.events import EventRecord
 

@@ -16,13 +16,12 @@ from bln_search.cli.options import (
     StudyFileArgument,
     TokenOption,
 )
-from bln_search.cli.output import RecordsFormat, errors, results
-from bln_search.cli.progress_lines import make_progress_line_printer
+from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note, results
 from bln_search.cli.records import print_record
-from bln_search.cli.sources import ServiceSource, open_service_client
+from bln_search.cli.sources.opening import open_service_client
+from bln_search.cli.sources.studies import ServiceSource
 from bln_search.cli.studies.progress.display import ServiceEventProgress
 from bln_search.cli.studies.progress.events import EPOCH, StudyTrialCache, format_event_line
-from bln_search.cli.studies.progress.remarks import print_failed_trials
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
 from bln_search.cli.studies.wording import format_study_label, format_study_state
 from bln_search.core.states import StudyState
@@ -80,9 +79,8 @@ def _watch_study(source: ServiceSource, study_id: int, output_format: RecordsFor
     try:
         _follow_and_print_result(source, study_id, output_format, quiet=quiet)
     except KeyboardInterrupt:
-        errors.print(
+        print_note(
             f"stopped following; study {study_id} continues; `bln-search watch {study_id}` follows it again",
-            highlight=False,
         )
         raise InterruptedCommandExit(ExitCode.INTERRUPTED) from None
 
@@ -105,7 +103,7 @@ def _follow_and_print_result(
     print_or_write_leaderboard(source, final, output_format)
     if final.state is not StudyState.COMPLETE:
         print_failed_trials(source.list_trials(study_id))
-        errors.print(f"study {study_id} is {final.state}: {final.reason or 'some trials did not finish'}", markup=False)
+        print_note(f"study {study_id} is {final.state}: {final.reason or 'some trials did not finish'}")
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
@@ -115,10 +113,9 @@ def _wait_for_analysis(source: ServiceSource, study_id: int, print_line: Callabl
         return
     print_line("waiting for the analysis")
     if source.client.analysis(study_id, wait=_ANALYSIS_TIMEOUT) is None:
-        errors.print(
+        print_note(
             f"no worker has analyzed the study within {_ANALYSIS_TIMEOUT:.0f} s; `bln-search analyze {study_id}` shows "
             "the analysis later",
-            highlight=False,
         )
 
 
@@ -146,10 +143,8 @@ def _control_study(method: str, study: str, server: str | None, token: str | Non
     """Call a method of the client that controls a study."""
     with open_service_client(server, token, load_settings()) as client:
         changed = getattr(client, method)(client.study(study)["id"])
-    errors.print(
+    print_note(
         f"{_study_label_from_json(changed)} {format_study_state(changed['state'], changed['request'])}",
-        markup=False,
-        highlight=False,
     )
 
 

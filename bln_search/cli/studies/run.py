@@ -25,11 +25,9 @@ from bln_search.cli.options import (
     TrialsPerGpuOption,
     WorkersOption,
 )
-from bln_search.cli.output import RecordsFormat
-from bln_search.cli.progress_lines import make_progress_line_printer
-from bln_search.cli.sources import LedgerSource
+from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note
+from bln_search.cli.sources.studies import LedgerSource
 from bln_search.cli.studies.progress.display import choose_progress_watcher
-from bln_search.cli.studies.progress.remarks import print_data_set_remarks, print_failed_trials
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
 from bln_search.core.garbage_collection import load_modules_without_garbage_collection
 from bln_search.core.states import StudyState
@@ -73,7 +71,8 @@ def run(
     executor_context = make_executor(
         executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
     )
-    print_data_set_remarks(run_preflight_checks(study, environment))
+    for remark in run_preflight_checks(study, environment):
+        print_note(remark)
     with ExitStack() as stack:
         trial_executor = stack.enter_context(executor_context)
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))

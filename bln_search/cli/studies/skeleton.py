@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.output import check_output_path_writable, errors, write_file_atomically
+from bln_search.cli.output import check_output_path_writable, print_note, write_file_atomically
 from bln_search.core.errors import OutputFileError
 from bln_search.core.names import NAME_PATTERN
 from bln_search.specs.yaml_document import parse_yaml_nodes_and_values
@@ -66,7 +66,7 @@ def write_study_skeleton(
         raise OutputFileError(f"{output} exists already: choose another file with --output")
     check_output_path_writable(output)
     write_file_atomically(output, SKELETON.format(name=_study_name_from_path(output)).encode())
-    errors.print(f"{output}: run it with `bln-search run {output}`", markup=False, highlight=False)
+    print_note(f"{output}: run it with `bln-search run {output}`")
 
 
 def _study_name_from_path(path: Path) -> str:

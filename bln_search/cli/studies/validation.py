@@ -17,9 +17,8 @@ from bln_search.cli.options import (
     WorkersOption,
     add_environment_variable_to_help,
 )
-from bln_search.cli.output import RecordsFormat, print_records_table, results
+from bln_search.cli.output import RecordsFormat, print_note, print_records_table, results
 from bln_search.cli.records import Record, print_records
-from bln_search.cli.studies.progress.remarks import print_data_set_remarks
 from bln_search.cli.studies.time_estimate import print_time_estimate
 from bln_search.core.enums import Split
 from bln_search.core.registry import MODELS
@@ -84,7 +83,8 @@ def validate(
         from bln_search.search.preflight import check_model_fits_data  # imports torch, as the plugin does
 
         check_model_fits_data(study)
-    print_data_set_remarks(f"{study.data.name}: {remark}" for remark in get_catalog_entry(study.data.name).remarks)
+    for remark in get_catalog_entry(study.data.name).remarks:
+        print_note(f"{study.data.name}: {remark}")
     if estimate_study_time and output_format is not RecordsFormat.TABLE:
         print_time_estimate(_estimate_study_time(study, data, device, workers, seconds_per_arm), output_format)
         return

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Self
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TaskID, TextColumn
 from rich.text import Text
 
-from bln_search.cli.output import errors
-from bln_search.cli.studies.progress.quiet_progress import SilentProgress
+from bln_search.cli.output import errors, print_note
 from bln_search.cli.studies.progress.remaining_time import RemainingTimeEstimator, format_seconds
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.events import EventRecord
@@ -34,6 +33,25 @@ def choose_progress_watcher(count_workers: CountWorkers, *, quiet: bool = False)
     if quiet:
         return SilentProgress()
     return TerminalBarsProgress(count_workers) if errors.is_terminal else LineProgress(count_workers)
+
+
+class SilentProgress:
+    """Prints nothing."""
+
+    def __enter__(self) -> Self:
+        """Return the progress; nothing is prepared."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Do nothing."""
+
+    def on_run_start(self, trials: int) -> None:
+        """Do nothing."""
+
+    def on_message(self, trial: TrialSpec, message: Message) -> None:
+        """Do nothing."""
 
 
 def format_starting_text(workers: int) -> str:
@@ -128,7 +146,7 @@ class TerminalBarsProgress:
         self.progress.update(self.bars[label][1], completed=done)
 
 
-class LineProgress:
+class LineProgress(SilentProgress):
     """Lines of progress, at most one in ten seconds, and one for every trial that does not finish.
 
     Args:
@@ -142,15 +160,6 @@ class LineProgress:
         self.start = clock()
         self.printed_at: float | None = None
         self.phases: dict[str, str] = {}
-
-    def __enter__(self) -> Self:
-        """Return the progress; nothing is prepared."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Do nothing."""
 
     def on_run_start(self, trials: int) -> None:
         """Start with the number of trials to run."""
@@ -189,7 +198,7 @@ class LineProgress:
         return "; ".join(part for part in parts if part)
 
     def _print_line_with_seconds(self, line: str) -> None:
-        errors.print(f"[{self.clock() - self.start:7.1f} s] {line}", markup=False, highlight=False)
+        print_note(f"[{self.clock() - self.start:7.1f} s] {line}")
 
 
 _ENDING_EVENTS = {"trial_finished": True, "trial_diverged": True, "trial_pruned": True, "attempt_failed": False}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bln_search.cli.local_time import format_local_time
-from bln_search.cli.sources import StudySource
+from bln_search.cli.sources.studies import StudySource
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.events import EventRecord
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -21,19 +22,33 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import DocumentFormat, RecordsFormat, errors, print_error, results
-from bln_search.cli.progress_lines import make_progress_line_printer
-from bln_search.cli.sources import FOLLOWED_STATES, open_database_ignoring_service, open_study_source
+from bln_search.cli.output import (
+    DocumentFormat,
+    RecordsFormat,
+    make_progress_line_printer,
+    print_error,
+    print_note,
+    results,
+)
+from bln_search.cli.records import print_records
+from bln_search.cli.sources.opening import open_database_ignoring_service, open_study_source
+from bln_search.cli.sources.studies import FOLLOWED_STATES
 from bln_search.cli.studies.results.leaderboard import format_study_name_and_title
-from bln_search.cli.studies.results.probe_records import print_measured_probes
+from bln_search.core.enums import ProbeKind
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.probe_results import TrialProbe
 from bln_search.reports.terminal.comparison import row_comparison_table
 from bln_search.reports.terminal.result import RenderableResultSummary
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.sections.evaluation import ProbesSpec
+
+_PROBE_COLUMNS = (
+    *("arm", "parameters", "seed", "kind", "configuration", "population", "batch_size", "split"),
+    *("examples", "loss", "accuracy", "deviation", "flips"),
+)
 
 
 def analyze(
@@ -133,11 +148,9 @@ def probe(
             print_measured_probes(ledger.probes.list_probes(study_record.id), probes, output_format)
         elif not quiet:
             stored = format_count_with_noun(result_count, "result", "results")
-            errors.print(
+            print_note(
                 f"{stored} stored: `bln-search report {study_record.id}` and the leaderboard page plot them, "
                 "`probe --format csv` prints them, and the recommendation takes them into account",
-                markup=False,
-                highlight=False,
             )
 
 
@@ -149,3 +162,40 @@ def _parse_batch_sizes(text: str | None) -> tuple[int, ...] | None:
     if not all(part.isascii() and part.isdigit() and 1 <= int(part) <= 1_000_000 for part in parts):
         raise typer.BadParameter(f"{text!r} is not a list of sizes such as 1,2,4,8", param_hint="--batch-sizes")
     return tuple(dict.fromkeys(int(part) for part in parts))
+
+
+def print_measured_probes(probes: Sequence[TrialProbe], measured: ProbesSpec, output_format: RecordsFormat) -> None:
+    """Print the probes of the kinds that were measured.
+
+    Args:
+        probes: Every probe of the study.
+        measured: What was measured.
+        output_format: The format.
+    """
+    kinds = {
+        *([ProbeKind.SIZE] if measured.batch_sizes else []),
+        *([ProbeKind.RESHUFFLED, ProbeKind.SKEWED] if measured.reshuffles else []),
+    }
+    records = [_probe_to_record(probe) for probe in probes if probe.probe.kind in kinds]
+    has_accuracy = any(probe.probe.accuracy is not None for probe in probes)
+    columns = [column for column in _PROBE_COLUMNS if has_accuracy or column != "accuracy"]
+    print_records(records, columns, output_format)
+
+
+def _probe_to_record(trial_probe: TrialProbe) -> dict[str, object]:
+    probe = trial_probe.probe
+    return {
+        "arm": trial_probe.arm,
+        "parameters": trial_probe.point or None,
+        "seed": trial_probe.seed,
+        "kind": probe.kind,
+        "configuration": str(probe.key.configuration),
+        "population": probe.key.estimate,
+        "batch_size": probe.key.batch_size,
+        "split": probe.key.split,
+        "examples": probe.n,
+        "loss": probe.loss,
+        **({} if probe.accuracy is None else {"accuracy": probe.accuracy}),
+        "deviation": probe.deviation,
+        "flips": probe.flips,
+    }

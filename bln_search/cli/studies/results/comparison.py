@@ -17,9 +17,10 @@ from bln_search.cli.options import (
     TokenOption,
     ValidationOrTestSplit,
 )
-from bln_search.cli.output import RecordsFormat, errors, results
+from bln_search.cli.output import RecordsFormat, print_note, results
 from bln_search.cli.records import Record, print_records
-from bln_search.cli.sources import StudySource, open_study_source
+from bln_search.cli.sources.opening import open_study_source
+from bln_search.cli.sources.studies import StudySource
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed
@@ -29,6 +30,7 @@ from bln_search.ranking.selection.cross_study import (
     match_rows_between_studies,
 )
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
+from bln_search.reports.export import row_key_fields
 from bln_search.reports.terminal.study_comparison import recommended_rows_table, shared_rows_table
 from bln_search.specs.records import StudyRecord
 
@@ -89,9 +91,8 @@ def compare(
     with open_study_source(database, server, token) as source:
         compared = _read_compared_studies(source, studies, Split(split))
     _warn_about_different_data([study.study for study in compared])
-    rows, found = match_rows_between_studies(
-        [study.losses for study in compared], _default_row_limit(limit, output_format)
-    )
+    most = _TABLE_ROWS if limit is None and output_format is RecordsFormat.TABLE else limit
+    rows, found = match_rows_between_studies([study.losses for study in compared], most)
     if output_format is RecordsFormat.TABLE:
         _print_comparison_tables(compared, rows, found, split)
     elif output_format is RecordsFormat.JSON:
@@ -124,17 +125,10 @@ def _warn_about_different_data(studies: Sequence[StudyRecord]) -> None:
             if value != first.spec.data.model_dump().get(name)
         ]
         if differing:
-            errors.print(
+            print_note(
                 f"warning: studies {first.id} and {study.id} differ in data ({', '.join(differing)}): their losses "
                 "are not those of the same examples",
-                markup=False,
-                highlight=False,
             )
-
-
-def _default_row_limit(limit: int | None, output_format: RecordsFormat) -> int | None:
-    """Return the largest number of rows; by default the table is short and other formats have every row."""
-    return _TABLE_ROWS if limit is None and output_format is RecordsFormat.TABLE else limit
 
 
 def _print_comparison_tables(
@@ -184,7 +178,7 @@ def _comparison_to_json_document(
                 "recommended": None
                 if study.recommended is None
                 else {
-                    **_row_key_fields(study.recommended),
+                    **row_key_fields(study.recommended),
                     **_mean_and_half_width_fields("loss", _find_loss_interval(study.recommended_row_losses_by_seed)),
                     **_mean_and_half_width_fields(
                         "difference",
@@ -203,7 +197,7 @@ def _list_comparison_records(compared: Sequence[ComparedStudy], rows: Sequence[S
     """Return a record for each row and each study that has it."""
     return [
         {
-            **_row_key_fields(row.key),
+            **row_key_fields(row.key),
             "study": study.study.id,
             "name": study.study.name,
             "recommended": row.key == study.recommended,
@@ -214,16 +208,6 @@ def _list_comparison_records(compared: Sequence[ComparedStudy], rows: Sequence[S
         for study, loss, difference in zip(compared, row.losses, row.differences, strict=True)
         if loss is not None
     ]
-
-
-def _row_key_fields(key: RowKey) -> dict[str, object]:
-    return {
-        "arm": key.arm,
-        "parameters": key.point or None,
-        "configuration": str(key.configuration),
-        "population": key.estimate,
-        "batch_size": key.batch_size,
-    }
 
 
 def _mean_and_half_width_fields(name: str, interval: ConfidenceInterval | None) -> dict[str, object]:

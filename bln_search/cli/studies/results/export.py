@@ -19,9 +19,8 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import DocumentFormat, print_line
-from bln_search.cli.progress_lines import make_progress_line_printer
-from bln_search.cli.sources import find_service_address, open_database_ignoring_service, open_service_client
+from bln_search.cli.output import DocumentFormat, make_progress_line_printer, print_line
+from bln_search.cli.sources.opening import find_service_address, open_database_ignoring_service, open_service_client
 from bln_search.cli.studies.results.exported_rows import (
     ExportedRow,
     RowOptions,

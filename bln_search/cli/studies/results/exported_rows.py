@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from bln_search.cli.sources import LedgerSource
+from bln_search.cli.sources.studies import LedgerSource
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ArchiveContents
 from bln_search.core.files.atomic_folder import atomic_folder, check_export_folder_replaceable

@@ -19,9 +19,8 @@ from bln_search.cli.options import (
     StudyArgument,
     WorkersOption,
 )
-from bln_search.cli.output import RecordsFormat, errors
-from bln_search.cli.progress_lines import make_progress_line_printer
-from bln_search.cli.sources import open_database_ignoring_service
+from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_note
+from bln_search.cli.sources.opening import open_database_ignoring_service
 from bln_search.cli.studies.results.layers import print_layer_search_results
 from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
 from bln_search.core.errors import DataError, ModelError
@@ -103,10 +102,9 @@ def search_layers(
     if output_format is not RecordsFormat.TABLE:
         print_layer_search_results(study_record.name, analysis.layers, output_format)
     elif not quiet:
-        errors.print(
+        print_note(
             f"{format_count_with_noun(network_count, 'network', 'networks')} searched; "
             f"`bln-search layers {study_record.id}` shows the result",
-            markup=False,
         )
 
 

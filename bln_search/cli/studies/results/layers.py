@@ -18,7 +18,7 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import RecordsFormat, print_error, print_line, results
 from bln_search.cli.records import print_records
-from bln_search.cli.sources import find_service_address
+from bln_search.cli.sources.opening import find_service_address
 from bln_search.cli.studies.results.analysis import load_study_and_analysis
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult

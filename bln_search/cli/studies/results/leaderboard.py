@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -26,12 +25,13 @@ from bln_search.cli.output import (
     LeaderboardFormat,
     RecordsFormat,
     check_output_path_writable,
-    errors,
     print_line,
+    print_note,
     results,
     write_to_file_or_stdout,
 )
-from bln_search.cli.sources import StudySource, open_study_source
+from bln_search.cli.sources.opening import open_study_source
+from bln_search.cli.sources.studies import StudySource
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.states import StudyState
@@ -116,28 +116,45 @@ def print_or_write_leaderboard(
         raise typer.BadParameter(f"the study has no arm {arm!r}; choose one of {', '.join(labels)}", param_hint="--arm")
     board = source.get_leaderboard(study, arm, on)
     leaderboard_format = LeaderboardFormat(output)
-    analysis = source.find_or_compute_analysis(study) if _is_ranked_on_study_split(study, on) else None
+    analysis = source.find_or_compute_analysis(study) if on in (None, study.spec.ranking.split) else None
     if leaderboard_format is not LeaderboardFormat.TABLE:
         rows = Leaderboard(board.ranked_on, board.rows[:limit])
         write_to_file_or_stdout(_encode_leaderboard(rows, study, analysis, leaderboard_format), to)
         return
-    looks = seed_looks_sentence(study.spec, source.list_trials(study.id)) if study.spec.planned_looks else ""
-    result = _PrintedLeaderboard(board, study, analysis, looks, limit=limit, arm=arm, details=details)
+    recommendation = None if analysis is None else analysis.recommendation
+    table = leaderboard_table(
+        board,
+        format_study_name_and_title(study),
+        limit,
+        compared_rows_by_key(analysis),
+        recommended=None if recommendation is None else recommendation.key,
+        all_columns=details,
+        has_details=True,
+        score=study.spec.loss_description.text,
+    )
+    lines = unranked_reason_lines(board)
+    if study.spec.planned_looks:
+        lines.append(seed_looks_sentence(study.spec, source.list_trials(study.id)))
+    lines += study.code_changes
+    lines += [f"Only rows of {arm}; ranks and groups are those among all rows."] if arm is not None else []
+
+    def print_table(console: Console) -> None:
+        console.print(table)
+        for line in lines:
+            print_line(line, console)
+        if arm is None and analysis is not None:  # the analysis is about all rows
+            console.print(RenderableResultSummary(analysis, details=details))
+
     if to is not None:
         text = io.StringIO()
-        _print_leaderboard_table(Console(file=text, width=_FILE_WIDTH), result)
+        print_table(Console(file=text, width=_FILE_WIDTH))
         write_to_file_or_stdout(text.getvalue().encode(), to)
     elif not board.rows:
         hint = "; `bln-search run` resumes it" if study.state is StudyState.INTERRUPTED else ""
         hint += _complete_older_study_hint(source, study)
-        errors.print(f"study {study.name} is {study.state} and has no result yet{hint}")
+        print_note(f"study {study.name} is {study.state} and has no result yet{hint}")
     else:
-        _print_leaderboard_table(results, result)
-
-
-def _is_ranked_on_study_split(study: StudyRecord, on: Split | None) -> bool:
-    """Is this the split on which the study compares rows?"""
-    return on in (None, study.spec.ranking.split)
+        print_table(results)
 
 
 def _complete_older_study_hint(source: StudySource, study: StudyRecord) -> str:
@@ -149,53 +166,6 @@ def _complete_older_study_hint(source: StudySource, study: StudyRecord) -> str:
     )
     complete = next((number for listed in candidates if (number := int(str(listed["id"]))) < study.id), None)
     return "" if complete is None else f"; an older study of this name is complete: `bln-search leaderboard {complete}`"
-
-
-@dataclass(frozen=True)
-class _PrintedLeaderboard:
-    """What a table is printed of.
-
-    Attributes:
-        board: The leaderboard.
-        study: The study.
-        analysis: None where rows are not compared, or on another split.
-        looks: Which arms are still open, if the study adds seeds until it is decided; otherwise empty.
-        limit: Largest number of rows.
-        arm: Arm whose rows are printed; None for all.
-        details: Print all columns and the statistics behind the recommendation.
-    """
-
-    board: Leaderboard
-    study: StudyRecord
-    analysis: Analysis | None
-    looks: str
-    limit: int | None
-    arm: str | None
-    details: bool
-
-
-def _print_leaderboard_table(console: Console, result: _PrintedLeaderboard) -> None:
-    recommendation = None if result.analysis is None else result.analysis.recommendation
-    console.print(
-        leaderboard_table(
-            result.board,
-            format_study_name_and_title(result.study),
-            result.limit,
-            compared_rows_by_key(result.analysis),
-            recommended=None if recommendation is None else recommendation.key,
-            all_columns=result.details,
-            has_details=True,
-            score=result.study.spec.loss_description.text,
-        )
-    )
-    looks = [result.looks] if result.looks else []
-    for line in (*unranked_reason_lines(result.board), *looks, *result.study.code_changes):
-        print_line(line, console)
-    if result.arm is not None:  # the analysis is about all rows
-        line = f"Only rows of {result.arm}; ranks and groups are those among all rows."
-        print_line(line, console)
-    elif result.analysis is not None:
-        console.print(RenderableResultSummary(result.analysis, details=result.details))
 
 
 def format_study_name_and_title(study: StudyRecord) -> str:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, StudyArgument, TokenOption
-from bln_search.cli.output import check_output_path_writable, errors, write_file_atomically, write_to_file_or_stdout
-from bln_search.cli.sources import LedgerSource, StudySource, open_database_ignoring_service, open_study_source
+from bln_search.cli.output import check_output_path_writable, print_note, write_file_atomically, write_to_file_or_stdout
+from bln_search.cli.sources.opening import open_database_ignoring_service, open_study_source
+from bln_search.cli.sources.studies import LedgerSource, StudySource
 from bln_search.core.errors import MissingPackageError
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.reports.charts.curves import TrialLearningCurve
@@ -60,7 +61,7 @@ def write_html_report(
         context = read_study_report_context(LedgerSource(ledger), ledger.studies.get_by_name_or_id(study))
     content = render_study_report_html(context).encode()
     write_file_atomically(output, content)
-    errors.print(f"{output}: {len(content) / 1e6:.1f} MB", highlight=False, markup=False)
+    print_note(f"{output}: {len(content) / 1e6:.1f} MB")
 
 
 def read_study_report_context(source: LedgerSource, study: StudyRecord) -> StudyReportContext:

@@ -18,9 +18,9 @@ from bln_search.cli.options import (
     FormatOption,
     StudyArgument,
 )
-from bln_search.cli.output import RecordsFormat, errors, print_line
+from bln_search.cli.output import RecordsFormat, print_line, print_note
 from bln_search.cli.records import Record, print_records
-from bln_search.cli.sources import open_database_ignoring_service
+from bln_search.cli.sources.opening import open_database_ignoring_service
 from bln_search.core.errors import DataError, LedgerError, ModelError
 from bln_search.core.states import TrialState
 from bln_search.settings import load_settings
@@ -118,7 +118,7 @@ def verify(
     summary = _sum_trial_verifications(reproductions, without_checkpoint=len(trials) - len(trials_with_network))
     _print_verification(study_record, summary, reproductions, output_format)
     if not any(reproduction.compared or reproduction.problem for reproduction in reproductions):
-        errors.print(f"study {study_record.name} has no evaluation yet; run it with `bln-search run`")
+        print_note(f"study {study_record.name} has no evaluation yet; run it with `bln-search run`")
         raise typer.Exit(ExitCode.FAILED)
     if summary["verdict"] == VerificationVerdict.DIFFERENT:
         raise typer.Exit(ExitCode.FAILED)
@@ -128,7 +128,7 @@ def _print_verification(
     study: StudyRecord, summary: Summary, reproductions: Sequence[TrialReevaluation], output_format: RecordsFormat
 ) -> None:
     """Print the totals after the lines of the trials; JSON is one document of both."""
-    records = [_trial_verification_to_record(reproduction) for reproduction in reproductions]
+    records: list[Record] = [{**asdict(trial), "verdict": trial.trial_verdict} for trial in reproductions]
     if output_format is RecordsFormat.JSON:
         document = {"study": study.name, "id": study.id, **summary, "trials": records}
         typer.echo(json.dumps(document, indent=1))
@@ -136,10 +136,6 @@ def _print_verification(
         print_records(records, (*TrialReevaluation.__dataclass_fields__, "verdict"), output_format)
     else:
         print_line(_format_total_line(summary))
-
-
-def _trial_verification_to_record(reproduction: TrialReevaluation) -> Record:
-    return {**asdict(reproduction), "verdict": reproduction.trial_verdict}
 
 
 def _check_data_set_present(trial: TrialRecord, environment: ExecutionEnvironment) -> None:
@@ -197,33 +193,29 @@ def _summarize_trial_comparisons(
     )
 
 
-def _format_trial_line(reproduction: TrialReevaluation) -> str:
-    changed_text = f" ({reproduction.changed})" if reproduction.changed else ""
-    if reproduction.problem is not None:
-        return f"{reproduction.trial}: not reproduced: {reproduction.problem}{changed_text}"
-    if reproduction.trial_verdict is VerificationVerdict.IDENTICAL:
-        return f"{reproduction.trial}: {reproduction.compared} evaluations, all identical{changed_text}"
-    difference = (
-        "" if reproduction.largest_difference is None else f", by at most {reproduction.largest_difference:.3g}"
-    )
-    close_text = f", {reproduction.close} close" if reproduction.close else ""
+def _format_trial_line(trial: TrialReevaluation) -> str:
+    changed = f" ({trial.changed})" if trial.changed else ""
+    if trial.problem is not None:
+        return f"{trial.trial}: not reproduced: {trial.problem}{changed}"
+    if trial.trial_verdict is VerificationVerdict.IDENTICAL:
+        return f"{trial.trial}: {trial.compared} evaluations, all identical{changed}"
+    difference = "" if trial.largest_difference is None else f", by at most {trial.largest_difference:.3g}"
+    close = f", {trial.close} close" if trial.close else ""
     return (
-        f"{reproduction.trial}: {reproduction.compared} evaluations, {reproduction.identical} identical{close_text}, "
-        f"{reproduction.different} different{difference}; first {reproduction.first}{changed_text}"
+        f"{trial.trial}: {trial.compared} evaluations, {trial.identical} identical{close}, "
+        f"{trial.different} different{difference}; first {trial.first}{changed}"
     )
 
 
 def _sum_trial_verifications(reproductions: Sequence[TrialReevaluation], without_checkpoint: int) -> Summary:
-    differences = [
-        reproduction.largest_difference for reproduction in reproductions if reproduction.largest_difference is not None
-    ]
-    verdicts = {reproduction.trial_verdict for reproduction in reproductions}
+    differences = [trial.largest_difference for trial in reproductions if trial.largest_difference is not None]
+    verdicts = {trial.trial_verdict for trial in reproductions}
     return {
         "verdict": max(verdicts, key=list(VerificationVerdict).index, default=VerificationVerdict.IDENTICAL),
-        "compared": sum(reproduction.compared for reproduction in reproductions),
-        "identical": sum(reproduction.identical for reproduction in reproductions),
-        "close": sum(reproduction.close for reproduction in reproductions),
-        "different": sum(reproduction.different for reproduction in reproductions),
+        **{
+            name: sum(getattr(trial, name) for trial in reproductions)
+            for name in ("compared", "identical", "close", "different")
+        },
         "largest_difference": max(differences, default=None),
         "not_reproduced": sum(reproduction.problem is not None for reproduction in reproductions),
         "without_checkpoint": without_checkpoint,

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
+from bln_search.cli import output
 from bln_search.cli.studies.progress import display as progress
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass, StudyState
@@ -49,7 +50,8 @@ class Clock:
 def stderr(monkeypatch):
     """What is printed on standard error."""
     out = io.StringIO()
-    monkeypatch.setattr(progress, "errors", Console(file=out, width=200))
+    monkeypatch.setattr("bln_search.cli.output.errors", Console(file=out, width=200))
+    monkeypatch.setattr(progress, "errors", output.errors)
     return out
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from bln_search.cli.output import RecordsFormat
-from bln_search.cli.studies.results.probe_records import print_measured_probes
+from bln_search.cli.studies.results.analysis import print_measured_probes
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, ProbeKind, Split
 from bln_search.core.records import EvaluationKey, ProbeResult

@@ -1,4 +1,4 @@
-"""Command `delete`: delete a study of the database or of a service."""
+"""Commands that change a study: tag, delete."""
 
 from __future__ import annotations
 
@@ -9,12 +9,41 @@ import typer
 
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
-from bln_search.cli.output import errors, print_error
-from bln_search.cli.sources import open_ledger_or_client
+from bln_search.cli.output import print_error, print_note
+from bln_search.cli.sources.opening import open_ledger_or_client
 from bln_search.cli.studies.wording import format_study_label
 from bln_search.core.errors import CheckpointStoreError
+from bln_search.core.tags import check_and_sort_unique_tags
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import Ledger
+
+
+def tag(
+    study: StudyArgument,
+    tags: Annotated[list[str] | None, typer.Argument(metavar="[TAG]...", help="Tags to add.")] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="TAG", help="A tag to remove; repeatable.")
+    ] = None,
+    database: DatabaseOption = None,
+    server: ServerOption = None,
+    token: TokenOption = None,
+) -> None:
+    """Add tags to a study, remove tags, and print those that it has."""
+    changes = {
+        "add_tags": check_and_sort_unique_tags(tags or ()),
+        "remove_tags": check_and_sort_unique_tags(remove or ()),
+    }
+    with open_ledger_or_client(database, server, token) as opened:
+        if isinstance(opened, Ledger):
+            record = opened.studies.get_by_name_or_id(study)
+            label = format_study_label(record.id, record.name, record.owner)
+            opened.queue.update_study_metadata(record.id, changes)
+            present = opened.studies.get(record.id).tags
+        else:
+            found = opened.study(study)
+            label = format_study_label(found["id"], found["name"], found["owner"])
+            present = opened.update_study(found["id"], **changes)["tags"] if tags or remove else found["tags"]
+    print_note(f"{label} has {'the tags ' + ', '.join(present) if present else 'no tags'}")
 
 
 def delete(
@@ -41,7 +70,7 @@ def delete(
             label = format_study_label(found["id"], found["name"], found["owner"])
             _confirm_deletion(label, yes=yes)
             opened.delete(found["id"])
-    errors.print(f"{label} is deleted", markup=False, highlight=False)
+    print_note(f"{label} is deleted")
 
 
 def _confirm_deletion(label: str, *, yes: bool) -> None:
@@ -75,8 +104,6 @@ def _delete_from_database(ledger: Ledger, study_id: int, settings: Settings, *, 
         except (OSError, CheckpointStoreError) as error:
             reason = str(error)
     if files and reason is not None:
-        errors.print(
+        print_note(
             f"{len(files)} checkpoint files are not removed ({reason}): `bln-search checkpoints clean` removes them",
-            markup=False,
-            highlight=False,
         )
