@@ -10,9 +10,9 @@ from dataclasses import replace
 from html import unescape
 
 import pytest
-from bln_search.cli.sources.service import ServiceSource
 from rich.console import Console
 
+from bln_search.cli.sources.studies import ServiceSource
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import CheckpointRecord
