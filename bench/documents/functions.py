@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_METRICS
+
 from bench.documents.formats import half_text, summary_text
 from bench.documents.study_losses import StudyLosses, minus
 from bench.support.reporting import load_result, read_result
 from bench.support.zoo.survey import KEPT
 from bln_search.cli.studies.progress.remaining_time import format_seconds
-from bln_search.core.metric_description import RETRIEVAL_METRICS
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, paired_t_test_p_value_of_differences
 from bln_search.reports.sentences.per_layer import per_layer_sentences

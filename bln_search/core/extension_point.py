@@ -10,6 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from bln_search.core.errors import DataError, ModelError
 
+PAPERS = "the package bln-search-papers, which is not installed here: run `pip install ./papers` in the repository"
+"""Where names are that only the experiments of a paper use."""
+
 Info = TypeVar("Info")
 
 

@@ -12,14 +12,12 @@ from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.data_set_info import DataSetInfo
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.extension_point import ExtensionPoint
+from bln_search.core.extension_point import PAPERS, ExtensionPoint
 from bln_search.core.model_info import ModelInfo
 from bln_search.core.task_plugin import find_task_description
 from bln_search.core.tasks import TaskName
 
 _CORRUPTIONS = "bln_search.data.corruptions"
-
-_PAPERS = "the package bln-search-papers, which is not installed here: run `pip install ./papers` in the repository"
 
 MODELS = ExtensionPoint(
     "model",
@@ -29,7 +27,7 @@ MODELS = ExtensionPoint(
     ModelInfo,
     "bln_search.model_infos",
     packages=dict.fromkeys(
-        ("allconv", "attentive_reader", "draw", "handwriting", "order_embeddings", "skip_thoughts"), _PAPERS
+        ("allconv", "attentive_reader", "draw", "handwriting", "order_embeddings", "skip_thoughts"), PAPERS
     ),
 )
 
@@ -41,7 +39,7 @@ DATA_SETS = ExtensionPoint(
     DataSetInfo,
     "bln_search.data_set_infos",
     packages=dict.fromkeys(
-        ("imdb_cloze", "imdb_sentences", "mnist_binarized", "mnist_pair_captions", "mnist_pen_tracks"), _PAPERS
+        ("imdb_cloze", "imdb_sentences", "mnist_binarized", "mnist_pair_captions", "mnist_pen_tracks"), PAPERS
     ),
 )
 

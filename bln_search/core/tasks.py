@@ -13,7 +13,6 @@ from bln_search.core.metric_description import (
     MICRO_F1,
     PERPLEXITY,
     R2,
-    RETRIEVAL_METRICS,
     TOKEN_ACCURACY,
     MetricDescription,
 )
@@ -32,7 +31,6 @@ class TaskName(StrEnum):
         TOKEN_CLASSIFICATION: One class for each token of a text.
         LANGUAGE_MODEL: The next token after each token of a text.
         DENSITY: The probability of the example itself.
-        RETRIEVAL: Two embeddings of the example, of which one finds the other.
     """
 
     CLASSIFICATION = "classification"
@@ -41,7 +39,6 @@ class TaskName(StrEnum):
     TOKEN_CLASSIFICATION = "token_classification"  # noqa: S105 - a token of a text
     LANGUAGE_MODEL = "language_model"
     DENSITY = "density"
-    RETRIEVAL = "retrieval"
 
 
 def as_built_in_task(name: str) -> str:
@@ -54,18 +51,6 @@ class RegressionLoss(StrEnum):
 
     SQUARED_ERROR = "squared_error"
     ABSOLUTE_ERROR = "absolute_error"
-
-
-class Similarity(StrEnum):
-    """The similarity of two embeddings.
-
-    Members:
-        COSINE: Cosine of the angle between them.
-        ORDER: −‖max(0, second − first)‖²: whether the second one is more general.
-    """
-
-    COSINE = "cosine"
-    ORDER = "order"
 
 
 @dataclass(frozen=True)
@@ -119,12 +104,6 @@ _DESCRIPTIONS = {
         metrics=(BITS_PER_DIMENSION,),
         has_models_of_its_own=True,
         scores_input_values=True,
-    ),
-    TaskName.RETRIEVAL: TaskDescription(
-        LossDescription("margin ranking loss"),
-        metrics=RETRIEVAL_METRICS,
-        has_models_of_its_own=True,
-        compares_examples=True,
     ),
 }
 

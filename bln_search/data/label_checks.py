@@ -18,7 +18,7 @@ def find_label_problem(labels: object, inputs: NDArray[Any], task: str, classes:
         labels: classes (n,) int64; for `multi_label` 0 or 1 of each label, (n, labels) uint8; for `regression` numbers,
             (n, numbers) or images (n, channels, ...), floating point; for `token_classification` the class of each
             token or -1, (n, tokens) int64; for `language_model` the predicted tokens or -1, (n, tokens) int64; for
-            `density` nothing, (n, 0) int64; for `retrieval` a number that examples share which match, (n,) int64.
+            `density` nothing, (n, 0) int64.
         inputs: of the split, (n, ...).
         task: what the labels are made for; of a task of a package only their number is checked.
         classes: number of classes, labels, numbers or channels.
@@ -70,7 +70,6 @@ _CHECKS: Mapping[TaskName, Callable[[object, int, int], str | None]] = {
     TaskName.MULTI_LABEL: _find_multi_label_problem,
     TaskName.REGRESSION: _find_number_problem,
     TaskName.DENSITY: lambda labels, n, _: _shape_problem(labels, (n, 0), "int64"),
-    TaskName.RETRIEVAL: lambda labels, n, _: _shape_problem(labels, (n,), "int64"),
 }
 """Checks of the labels of each task but those of tokens, which need the shape of the inputs."""
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
+from bln_search.core.task_plugin import find_task_description
 from bln_search.core.tasks import TaskName
 from bln_search.data.class_coverage import describe_classes_missing_in_training
 from bln_search.data.dataset import DataSet, Inputs, Labels
@@ -134,7 +135,7 @@ def prepare_data_set(
 
 def _split_indices(data: DataSet, spec: DataSpec) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the indices of training and validation examples; only proportions of classes are kept, not of matches."""
-    if data.task is TaskName.RETRIEVAL:
+    if find_task_description(data.task).compares_examples:
         spec = spec.model_copy(update={"stratified": False})
     return split_training_and_validation_indices(data.train_labels, spec)
 

@@ -72,7 +72,7 @@ def _random_targets(known: DataFormat, task: str, examples: int, generator: torc
         return torch.randint(0, 2, (examples, known.outputs), generator=generator, dtype=torch.uint8)
     if task is TaskName.DENSITY:
         return torch.zeros(examples, 0, dtype=torch.int64)
-    if task is TaskName.RETRIEVAL:
+    if find_task_description(task).compares_examples:
         return torch.arange(examples)
     shape: tuple[int, ...] = (examples,)
     if find_task_description(task).has_prediction_per_token and isinstance(known.shape, tuple):

@@ -13,9 +13,9 @@ from functools import cached_property, lru_cache
 
 from bln_search.core.enums import Split
 from bln_search.core.method import Statistic
-from bln_search.core.metric_description import find_built_in_metric, label_of_metric
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
+from bln_search.core.task_plugin import find_metric
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedRow, RowVerdict
 from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST
@@ -131,15 +131,15 @@ _TRAIN_ORDERS = {LOSS.name: -4}
 
 @lru_cache(maxsize=256)
 def task_measure(name: str) -> Measure:
-    """The measure of a metric of the task; a metric of a plugin has no legend."""
-    description = find_built_in_metric(name)
+    """The measure of a metric of the task; that of a package that is not installed has no legend."""
+    description = find_metric(name)
 
     def value(row: LeaderboardRow, split: Split, condition: str) -> MeanStd | None:
         metrics = _find_split_metrics(row, split, condition)
         return None if metrics is None else metrics.task_metrics.get(name)
 
-    legend = "" if description is None else description.legend
-    return Measure(name, value, label_of_metric(name), legend, term="task-metric", is_of_task=True)
+    label, legend = (name.replace("_", " "), "") if description is None else (description.label, description.legend)
+    return Measure(name, value, label, legend, term="task-metric", is_of_task=True)
 
 
 OF_TASK = "of the task"

@@ -135,19 +135,22 @@ def _find_standardization_problem(study: StudySpec) -> str | None:
 
 
 def _find_single_example_problem(study: StudySpec) -> str | None:
-    """Mini-batches of one example for a retrieval, whose loss compares an example with others."""
+    """Mini-batches of one example for a task whose loss compares an example with others."""
     if not study.resolved_task.description.compares_examples:
         return None
     if min(trial.training.batch_size for trial in make_representative_trial_specs(study)) > 1:
         return None
-    return "a retrieval compares the examples of a mini-batch with each other: train with at least 2"
+    return f"the task {study.resolved_task.name} compares the examples of a mini-batch: train with at least 2"
 
 
 def _find_layers_problem(study: StudySpec) -> str | None:
     """A search of per-layer configurations, which adds losses of mini-batches, for losses that compare all examples."""
     if study.layers is None or not study.resolved_task.description.compares_examples:
         return None
-    return "a retrieval compares each example with all others, this needs a loss of each example alone: remove it"
+    return (
+        f"the task {study.resolved_task.name} compares each example with all others, this needs a loss of each example "
+        "alone: remove it"
+    )
 
 
 def _find_geometry_problem(study: StudySpec) -> str | None:

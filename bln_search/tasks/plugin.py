@@ -4,63 +4,108 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from bln_search.core.errors import DataError, ModelError
-from bln_search.core.task_plugin import TaskPlugin, load_task_plugin, load_task_plugin_part
+from bln_search.core.errors import BlnSearchError, DataError, ModelError
+from bln_search.core.task_plugin import TaskPlugin, list_metrics, load_task_plugin, load_task_plugin_part
 from bln_search.tasks.metrics import StreamingMetric
-from bln_search.tasks.score import Score
+from bln_search.tasks.score import ContrastiveScore, Score
 
 _log = logging.getLogger(__name__)
 _METHODS = ("update", "compute", "reset")
 
 
-def load_plugin_score(name: str, plugin: TaskPlugin) -> Score:
-    """Return the score of a plugin, with checks of what it returns.
+@dataclass(frozen=True)
+class _CheckedScore:
+    """The score of a plugin, with checks of what it returns.
 
-    Raises:
-        ModelError: it cannot be loaded. The returned score raises it if the plugin's fails or returns other shapes.
+    Attributes:
+        task: Its name.
+        score: The plugin's.
     """
-    score = load_task_plugin_part(name, "score", plugin.score)
 
-    def checked_score(outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    task: str
+    score: Score
+
+    def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return losses and correctness. Raises ModelError if the plugin's score fails or returns other shapes."""
+        return self._check(self.score, outputs, targets)
+
+    def _check(self, score: Score, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         try:
             scores = score(outputs, targets)
-        except (MemoryError, torch.OutOfMemoryError):
+        except (BlnSearchError, MemoryError, torch.OutOfMemoryError):
             raise
         except Exception as error:
             raise ModelError(
-                f"the score of the task {name} of an installed package failed ({type(error).__name__}: {error})"
+                f"the score of the task {self.task} of an installed package failed ({type(error).__name__}: {error})"
             ) from error
         shape = (len(outputs),)
         is_pair = isinstance(scores, tuple | list) and len(scores) == 2
         if not is_pair or any(not isinstance(values, Tensor) or values.shape != shape for values in scores):
             raise ModelError(
-                f"the score of the task {name} of an installed package must return losses and correctness of shape "
-                f"{shape}, not {_describe(scores)}"
+                f"the score of the task {self.task} of an installed package must return losses and correctness of "
+                f"shape {shape}, not {_describe(scores)}"
             )
         losses, correct = scores
         return losses, correct
 
-    return checked_score
+
+class _CheckedContrastiveScore(_CheckedScore, ContrastiveScore):
+    """A score of a plugin that compares examples, with checks of what it returns."""
+
+    score: ContrastiveScore
+
+    def score_examples_together(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """Return losses and correctness of all examples. Raises ModelError as `__call__`."""
+        return self._check(self.score.score_examples_together, outputs, targets)
 
 
-def make_plugin_metrics(name: str) -> dict[str, StreamingMetric]:
-    """Return new objects for the metrics of a plugin, by name. One that cannot be made is left out, with a warning."""
+def load_plugin_score(name: str, plugin: TaskPlugin, options: Mapping[str, Any]) -> Score:
+    """Return the score of a plugin, with checks of what it returns.
+
+    Args:
+        name: of the task.
+        plugin: the task.
+        options: its own options in the study.
+
+    Raises:
+        ModelError: it cannot be loaded, or compares no examples although the task declares it.
+    """
+    score = load_task_plugin_part(name, "score", plugin.score)
+    if plugin.own_options or plugin.compares_examples:
+        score = score(**options)
+    if not plugin.compares_examples:
+        return _CheckedScore(name, score)
+    if not isinstance(score, ContrastiveScore):
+        raise ModelError(f"the score of the task {name} of an installed package is no ContrastiveScore: {score!r}")
+    return _CheckedContrastiveScore(name, score)
+
+
+def make_plugin_metrics(name: str, options: Mapping[str, Any]) -> dict[str, StreamingMetric]:
+    """Return new objects for the metrics of a plugin, by name. One that cannot be made is left out, with a warning.
+
+    Args:
+        name: of the task.
+        options: its own options in the study.
+    """
     metrics = {}
-    for description, reference in load_task_plugin(name).metrics.items():
-        part = f"metric {description.name}"
+    for described, reference in load_task_plugin(name).metrics.items():
+        first = list_metrics(described)[0].name
+        part = f"metric {first}"
         try:
-            metric = load_task_plugin_part(name, part, reference)()
+            metric = load_task_plugin_part(name, part, reference)(**options)
             missing = [method for method in _METHODS if not callable(getattr(metric, method, None))]
             if missing:
                 raise TypeError(f"{type(metric).__name__} has no method {missing[0]}")  # noqa: TRY301 - one handler
         except Exception as error:  # noqa: BLE001 - evaluations are kept without the metric
             _log.warning("the %s of the task %s of an installed package is missing: %s", part, name, error)
             continue
-        metrics[description.name] = metric
+        metrics[first] = metric
     return metrics
 
 
@@ -77,7 +122,7 @@ def check_plugin_targets(name: str, targets: Mapping[str, Tensor], outputs: int)
         ModelError: the plugin cannot be loaded, or its check fails.
     """
     plugin = load_task_plugin(name)
-    load_plugin_score(name, plugin)
+    load_task_plugin_part(name, "score", plugin.score)
     if plugin.check_labels is None:
         return
     check = load_task_plugin_part(name, "check of labels", plugin.check_labels)

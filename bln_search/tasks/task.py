@@ -16,7 +16,6 @@ from bln_search.tasks.density import score_density_outputs
 from bln_search.tasks.elementwise import absolute_errors, squared_errors
 from bln_search.tasks.labels import multi_label_cross_entropy_and_correctness, score_token_outputs
 from bln_search.tasks.plugin import load_plugin_score
-from bln_search.tasks.retrieval import make_retrieval_score
 from bln_search.tasks.score import ContrastiveScore, Score
 
 
@@ -94,12 +93,10 @@ def make_task(spec: TaskSpec) -> Task:
     """Return the task of a study. Raises ModelError if it is of a package that cannot be loaded."""
     task = spec.built_in_name
     if task is None:
-        plugin = load_task_plugin(spec.name)
-        return Task(plugin.description, load_plugin_score(spec.name, plugin))
+        score = load_plugin_score(spec.name, load_task_plugin(spec.name), spec.own_options)
+        return (ContrastiveTask if isinstance(score, ContrastiveScore) else Task)(spec.description, score)
     if task is TaskName.CLASSIFICATION:
         return CLASSIFICATION
-    if task is TaskName.RETRIEVAL:
-        return ContrastiveTask(spec.description, make_retrieval_score(spec))
     score = _REGRESSION_SCORES[spec.regression_loss] if task is TaskName.REGRESSION else _SCORES[task]
     return Task(spec.description, score)
 

@@ -32,7 +32,6 @@ from bln_search.tasks.metrics import (
     TokenMacroF1Score,
 )
 from bln_search.tasks.plugin import make_plugin_metrics
-from bln_search.tasks.retrieval import RetrievalMetrics, make_retrieval_score
 
 
 @dataclass(frozen=True)
@@ -52,12 +51,10 @@ MetricFactory = Callable[[DimensionsAndTargetDeviation], StreamingMetric]
 
 
 def make_metrics(spec: TaskSpec, scale: DimensionsAndTargetDeviation) -> dict[str, StreamingMetric]:
-    """Return new objects for the metrics of a task, by name; one of several metrics by the name of the task."""
+    """Return new objects for the metrics of a task, by name; one of several metrics by the first name."""
     task = spec.built_in_name
     if task is None:
-        return make_plugin_metrics(spec.name)
-    if task is TaskName.RETRIEVAL:
-        return {task: RetrievalMetrics(make_retrieval_score(spec))}
+        return make_plugin_metrics(spec.name, spec.own_options)
     return {description.name: make(scale) for description, make in _METRICS.get(task, {}).items()}
 
 

@@ -13,7 +13,6 @@ from torch.nn import functional as F
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Correction, PopulationEstimate, ProbeKind, Split
 from bln_search.core.method import Method
-from bln_search.core.tasks import TaskName
 from bln_search.evaluation import collect_moments_with_frozen_weights, evaluate_split
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.probe_evaluation import ValidationProbe
@@ -179,7 +178,7 @@ def test_reshuffled_losses_of_a_task_without_classes_equal_plain_passes(task_and
 def test_losses_that_compare_examples_are_those_of_the_split_at_every_size():
     """A loss of a retrieval depends on the mini-batch by its statistics only, so deterministic rows have one loss."""
     torch.manual_seed(0)
-    spec, draw = TaskSpec(name=TaskName.RETRIEVAL), TASK_CASES["squared error"][1]
+    spec, draw = TaskSpec(name="retrieval"), TASK_CASES["squared error"][1]
     mlp, inputs, training, _ = draw()
     network = nn.Sequential(mlp, nn.Linear(3, 8).double(), nn.Unflatten(1, (2, 4))).eval()
     populations = frozen_populations(network, training.split(TASK_SIZE))

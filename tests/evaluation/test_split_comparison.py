@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from bln_search_papers.ln.retrieval import RetrievalScore
 from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
-from bln_search.core.tasks import Similarity
 from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.one_pass import evaluate_rows_per_example
@@ -17,10 +17,9 @@ from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow
-from bln_search.tasks.retrieval import RetrievalScore
 
 SIZE, EXAMPLES = 4, 14
-SCORE = RetrievalScore(Similarity.ORDER, 0.2)
+SCORE = RetrievalScore("order", 0.2)
 
 
 class TwoEmbeddings(nn.Module):

@@ -67,8 +67,10 @@ def plain_losses_and_metrics(loaded, row, inputs, targets, size):
     outputs, score = torch.cat(kept_outputs), loaded.task.score
     compare = score.score_examples_together if loaded.task.compares_examples else score
     values = {name: metric.compute() for name, metric in metrics.items()}
-    numbers = {name: float(value) for name, value in values.items() if not isinstance(value, dict)}
-    return compare(outputs, targets)[0].tolist(), numbers | values.get(TaskName.RETRIEVAL, {})
+    numbers = {}
+    for name, value in values.items():
+        numbers |= value if isinstance(value, dict) else {name: float(value)}
+    return compare(outputs, targets)[0].tolist(), numbers
 
 
 def test_losses_and_metrics_of_rows_equal_plain_passes(trained):

@@ -187,6 +187,22 @@ def test_a_task_with_a_prediction_per_token_is_told_to_the_model(declare):
         assert trial.model_options.get("per_token", False) == per_token
 
 
+def test_own_options_of_a_task_are_checked(declare):
+    declare(task=make_task(own_options={"margin": Annotated[float, Field(gt=0)]}))
+    assert study_of(task={"name": "lab", "margin": 2}).task.own_options == {"margin": 2.0}
+    with pytest.raises(SpecError, match=r"task\.margin: must be greater than 0, not -1"):
+        study_of(task={"name": "lab", "margin": -1})
+    with pytest.raises(SpecError, match=r"the task lab has no option 'mrgin'; did you mean `margin`\?"):
+        study_of(task={"name": "lab", "mrgin": 1})
+
+
+def test_a_task_that_compares_examples_needs_several_and_no_per_layer_search(declare):
+    declare(task=make_task(compares_examples=True))
+    for sections in ({"training": {"batch_size": 1}}, {"layers": {}}):
+        with pytest.raises(SpecError, match="the task lab compares"):
+            study_of(task="lab", **sections)
+
+
 def test_a_task_with_models_of_its_own_refuses_others(declare):
     declare(task=make_task(has_models_of_its_own=True), model=MODEL)
     with pytest.raises(SpecError, match="mlp cannot be trained for lab: install a package with a model for it"):

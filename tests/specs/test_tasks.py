@@ -66,7 +66,7 @@ def test_layers_and_probes_without_curvature_suit_every_task(text):
         (TOKENS.replace("gru", "gru, normalize: cells") + "layers: {}\n", "layers"),
         (TOKENS.replace("gru", "mlp"), "model.name"),
         (MINIMAL_STUDY + "task: {name: density}\n", "task"),
-        (REGRESSION + "task: {name: regression, margin: 0.2}\n", "task"),
+        (REGRESSION + "task: {name: regression, margin: 0.2}\n", "task.margin"),
     ],
 )
 def test_what_does_not_fit_is_one_problem(text, location):

@@ -48,7 +48,7 @@ data: {name: mnist_pen_tracks, validation: 0.2, fraction: 0.2, standardization: 
 model: {name: handwriting, widths: [6, 5], windows: 2, mixtures: 3}
 arms: [{method: bln}]
 """,
-    TaskName.RETRIEVAL: """
+    "retrieval": """
 task: {name: retrieval, similarity: order, margin: 0.05}
 data: {name: mnist_pair_captions, validation: 10}
 model: {name: order_embeddings, widths: [2, 3, 5], embedding: 4}

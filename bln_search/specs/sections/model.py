@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-from functools import cache
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import (
-    ConfigDict,
-    Field,
-    JsonValue,
-    ModelWrapValidatorHandler,
-    ValidationError,
-    create_model,
-    field_validator,
-    model_validator,
-)
-from pydantic_core import InitErrorDetails
+from pydantic import Field, field_validator, model_validator
 
 from bln_search.core.method import Method
 from bln_search.core.model_info import ModelInfo, NormPlacement
 from bln_search.core.registry import MODELS
-from bln_search.specs.spec_section import SpecSection, require_unique
+from bln_search.specs.own_options import SectionWithOwnOptions
+from bln_search.specs.spec_section import require_unique
 
 
-class ModelSpec(SpecSection):
+class ModelSpec(SectionWithOwnOptions):
     """A model and its options.
 
     Attributes:
@@ -53,6 +43,7 @@ class ModelSpec(SpecSection):
             default true.
     """
 
+    kind: ClassVar[str] = "model"
     added_later = frozenset(
         {
             *("activation", "placement", "output_norm", "embedding", "dense", "dense_weights", "dropout"),
@@ -76,28 +67,11 @@ class ModelSpec(SpecSection):
     mask_padding: bool | None = None
     dense_norms: bool | None = None
 
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, JsonValue] = Field(init=False)
-
-    @model_validator(mode="wrap")
     @classmethod
-    def _validate_with_own_options(cls, values: Any, validate: ModelWrapValidatorHandler[ModelSpec]) -> ModelSpec:
-        """Validate the options that the model alone has, and report their problems with those of the other keys."""
-        if not isinstance(values, dict):
-            return validate(values)
-        own = {key: value for key, value in values.items() if key not in cls.model_fields}
-        errors: list[Any] = []
-        try:
-            own = _validate_own_options(values.get("name"), own)
-        except ValidationError as error:
-            errors += error.errors()
-        try:
-            spec = validate({key: value for key, value in values.items() if key in cls.model_fields} | own)
-        except ValidationError as error:
-            errors = [*error.errors(), *errors]
-        if errors:
-            raise ValidationError.from_exception_data(cls.__name__, errors)
-        return spec
+    def find_own_options(cls, name: str) -> Mapping[str, Any] | None:
+        """The type of each option that the model alone has; None for a model without a description."""
+        info = MODELS.find_info(name)
+        return None if info is None else info.own_options
 
     @field_validator("output_norm")
     @classmethod
@@ -152,36 +126,3 @@ class ModelSpec(SpecSection):
     def largest_specified_width(self) -> int:
         """Units of the widest layer that the study specifies; 0 if it specifies none."""
         return max([*(self.widths or ()), self.embedding or 0, self.dense or 0])
-
-
-def _validate_own_options(name: object, options: dict[str, Any]) -> dict[str, Any]:
-    """The values of options that a model alone has, without those that are not set.
-
-    Options of a model without a description are checked when its factory is called.
-
-    Raises:
-        ValidationError: The model does not have one of them, or it has an invalid value.
-    """
-    info = MODELS.find_info(name) if isinstance(name, str) else ModelInfo(factory="")
-    if info is None or not options:
-        return {key: value for key, value in options.items() if value is not None}
-    unknown = [_describe_unknown_option(key, name, info) for key in options if key not in info.own_options]
-    if unknown:
-        raise ValidationError.from_exception_data("own options", unknown)
-    section = _make_section_of_own_options(tuple(info.own_options.items()))
-    return section.model_validate(options).model_dump(mode="json", exclude_none=True)
-
-
-@cache
-def _make_section_of_own_options(types: tuple[tuple[str, Any], ...]) -> type[SpecSection]:
-    """The class of a section whose keys are these options of these types."""
-    fields: dict[str, Any] = {name: (kind | None, None) for name, kind in types}
-    return create_model("OwnOptions", __base__=SpecSection, **fields)
-
-
-def _describe_unknown_option(option: str, model: object, info: ModelInfo) -> InitErrorDetails:
-    known = ["name", *info.all_options] if info.factory else list(ModelSpec.model_fields)
-    similar = get_close_matches(str(option), known, n=1)
-    problem = f"the model {model} has no option {option!r}" if info.factory else "unknown key"
-    error = ValueError(f"{problem}; did you mean `{similar[0]}`?" if similar else f"{problem}: remove it")
-    return InitErrorDetails(type="value_error", loc=(option,), input=None, ctx={"error": error})

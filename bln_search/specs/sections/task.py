@@ -2,48 +2,45 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, Field, model_validator
 
 from bln_search.core.names import NAME_PATTERN
 from bln_search.core.registry import DATA_SETS
-from bln_search.core.task_plugin import find_task_description
-from bln_search.core.tasks import RegressionLoss, Similarity, TaskDescription, TaskName, as_built_in_task
-from bln_search.specs.spec_section import SpecSection
-
-_MARGIN = 0.2
+from bln_search.core.task_plugin import TASKS, find_task_description
+from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName, as_built_in_task
+from bln_search.specs.own_options import SectionWithOwnOptions
 
 
-class TaskSpec(SpecSection):
+class TaskSpec(SectionWithOwnOptions):
     """What the networks predict.
 
     Attributes:
         name: `classification`, `multi_label`, `regression`, `token_classification`, `language_model`, `density`,
-            `retrieval`, or the name of a task of an installed package.
+            or the name of a task of an installed package. Such a task may have further keys.
         loss: Loss of a regression: `squared_error` or `absolute_error`; by default `squared_error`.
-        similarity: Similarity of the embeddings of a retrieval: `cosine`, or `order` for embeddings of which the second
-            is the more general; by default `cosine`.
-        margin: Margin of the loss of a retrieval, above 0 and at most 2; by default 0.2.
     """
 
-    added_later = frozenset({"loss", "similarity", "margin"})
+    kind: ClassVar[str] = "task"
+    added_later = frozenset({"loss"})
 
     name: Annotated[str, Field(pattern=NAME_PATTERN), AfterValidator(as_built_in_task)]
     loss: RegressionLoss | None = None
-    similarity: Similarity | None = None
-    margin: Annotated[float, Field(gt=0, le=2, allow_inf_nan=False)] | None = None
+
+    @classmethod
+    def find_own_options(cls, name: str) -> Mapping[str, Any] | None:
+        """The type of each option that the task alone has; None for a task that is not known here."""
+        if name in TASKS.built_in:
+            return {}
+        plugin = TASKS.find_info(name)
+        return None if plugin is None else plugin.own_options
 
     @model_validator(mode="after")
     def _check_loss(self) -> TaskSpec:
         if self.loss is not None and self.name is not TaskName.REGRESSION:
             raise ValueError(f"only a regression has a choice of losses, not {self.name}: remove loss")
-        return self
-
-    @model_validator(mode="after")
-    def _check_similarity(self) -> TaskSpec:
-        if (self.similarity, self.margin) != (None, None) and self.name is not TaskName.RETRIEVAL:
-            raise ValueError(f"only a retrieval has a similarity and a margin, not {self.name}: remove them")
         return self
 
     @property
@@ -55,16 +52,6 @@ class TaskSpec(SpecSection):
     def regression_loss(self) -> RegressionLoss:
         """The loss of a regression."""
         return self.loss or RegressionLoss.SQUARED_ERROR
-
-    @property
-    def retrieval_similarity(self) -> Similarity:
-        """The similarity of the embeddings of a retrieval."""
-        return self.similarity or Similarity.COSINE
-
-    @property
-    def retrieval_margin(self) -> float:
-        """The margin of the loss of a retrieval."""
-        return _MARGIN if self.margin is None else self.margin
 
     @property
     def description(self) -> TaskDescription:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from bln_search.core.data_set_info import DataSetInfo
+from bln_search.core.loss_description import LossDescription
 from bln_search.core.model_info import ModelInfo
+from bln_search.core.task_plugin import TaskPlugin
 from bln_search.core.tasks import TaskName
+from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_METRICS
 
 _Number = Annotated[int, Field(ge=1, le=1_024)]
 
@@ -42,7 +45,7 @@ ORDER_EMBEDDINGS = ModelInfo(
     takes_token_ids=True,
     takes_several_inputs=True,
     norm_placements=("cells",),
-    task=TaskName.RETRIEVAL,
+    task="retrieval",
     data_sets=frozenset({"mnist_pair_captions"}),
 )
 SKIP_THOUGHTS = ModelInfo(
@@ -67,7 +70,7 @@ IMDB_SENTENCES = DataSetInfo(
 MNIST_BINARIZED = DataSetInfo("bln_search_papers.ln.mnist_binarized:ENTRY", TaskName.DENSITY, (60_000, 10_000))
 MNIST_PAIR_CAPTIONS = DataSetInfo(
     "bln_search_papers.ln.mnist_pair_captions:ENTRY",
-    TaskName.RETRIEVAL,
+    "retrieval",
     (50_000, 1_000),
     has_several_inputs=True,
     models=frozenset({"order_embeddings"}),
@@ -78,4 +81,14 @@ MNIST_PEN_TRACKS = DataSetInfo(
     (12_000, 2_000),
     has_several_inputs=True,
     models=frozenset({"handwriting"}),
+)
+
+RETRIEVAL = TaskPlugin(
+    LossDescription("margin ranking loss"),
+    score="bln_search_papers.ln.retrieval:RetrievalScore",
+    metrics={RETRIEVAL_METRICS: "bln_search_papers.ln.retrieval:RetrievalMetrics"},
+    check_labels="bln_search_papers.ln.retrieval:find_label_problem",
+    has_models_of_its_own=True,
+    compares_examples=True,
+    own_options={"similarity": Literal["cosine", "order"], "margin": Annotated[float, Field(gt=0, le=2)]},
 )

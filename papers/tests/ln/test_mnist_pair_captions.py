@@ -16,7 +16,6 @@ from bln_search_papers.ln.mnist_pair_captions import (
 )
 
 from bln_search.core.errors import DataError
-from bln_search.core.tasks import TaskName
 from bln_search.data.catalog import load_data_set
 from tests.support.mnist_files import make_small_mnist, use_small_mnist
 
@@ -79,7 +78,7 @@ def test_equal_labels_are_equal_meanings():
 def test_the_data_set_has_the_promised_size_and_types(monkeypatch):
     use_small_mnist(monkeypatch)
     data = decode_mnist_pair_captions(lambda _: b"")
-    replace(data, task=TaskName.RETRIEVAL).check()
+    replace(data, task="retrieval").check()
     assert (len(data.train_labels), len(data.test_labels)) == (50_000, 1_000)
     assert data.vocabulary == len(VOCABULARY) + 1 > data.train_inputs["caption"].max()
 

@@ -20,7 +20,7 @@ TOKENS = MINIMAL_STUDY.replace("digits", "imdb_case").replace("mlp", "gru")
     [
         (DENSITY, TaskName.DENSITY, "nats"),
         (HANDWRITING, TaskName.DENSITY, "nats"),
-        (RETRIEVAL, TaskName.RETRIEVAL, ""),
+        (RETRIEVAL, "retrieval", ""),
     ],
 )
 def test_a_study_has_the_task_of_its_data(text, task, unit):

@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.core.errors import DataError
-from bln_search.core.metric_description import RETRIEVAL_DEPTHS, RetrievalDirection, mean_rank_name, recall_name
-from bln_search.core.tasks import Similarity
-from bln_search.specs.sections.task import TaskSpec
-from bln_search.tasks.score import ContrastiveScore
+from bln_search.tasks import ContrastiveScore
+from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_DEPTHS, RetrievalDirection, mean_rank_name, recall_name
 
 _LARGEST_CHUNK = 2**23
 """Numbers of the largest tensor in a comparison of embeddings."""
@@ -35,9 +33,9 @@ def order_embedding_similarity(first: Tensor, second: Tensor) -> Tensor:
     return -(second - first).clamp_min(0).square().sum(-1)
 
 
-_SIMILARITIES: Mapping[Similarity, Callable[[Tensor, Tensor], Tensor]] = {
-    Similarity.COSINE: cosine_similarity,
-    Similarity.ORDER: order_embedding_similarity,
+_SIMILARITIES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cosine": cosine_similarity,
+    "order": order_embedding_similarity,
 }
 
 
@@ -65,15 +63,15 @@ class RetrievalScore(ContrastiveScore):
     examples of the mini-batch, in evaluation those of the split. The sum over j of the sources differs by a factor.
 
     Args:
-        similarity: s, of two embeddings.
+        similarity: s of two embeddings, `cosine` or `order`, for which the second is the more general.
         margin: m.
 
     Source: Kiros, Salakhutdinov & Zemel 2014, Unifying Visual-Semantic Embeddings, section 2.2; Ba, Kiros & Hinton
     2016, section 6.1.
     """
 
-    similarity: Similarity
-    margin: float
+    similarity: str = "cosine"
+    margin: float = 0.2
 
     def __call__(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """Return the distance of the two embeddings of each example, −s(a_i, b_i), and False."""
@@ -127,11 +125,11 @@ class RetrievalMetrics:
     similar one with its label; equal ones count half. Recall at k is the fraction of ranks of at most k.
 
     Args:
-        score: has the similarity.
+        options: those of the score, of which the similarity matters.
     """
 
-    def __init__(self, score: RetrievalScore) -> None:
-        self._score = score
+    def __init__(self, **options: Any) -> None:
+        self._score = RetrievalScore(**options)
         self.reset()
 
     def reset(self) -> None:
@@ -184,6 +182,7 @@ def _ranks(comparison: SimilarityChunk) -> Tensor:
     return ranks.double().masked_fill(similarities.isnan().any(1), torch.nan)
 
 
-def make_retrieval_score(spec: TaskSpec) -> RetrievalScore:
-    """Return the score of a study."""
-    return RetrievalScore(spec.retrieval_similarity, spec.retrieval_margin)
+def find_label_problem(targets: Tensor, _outputs: int) -> str | None:
+    """Return what is wrong with labels, numbers that examples share which match; None where nothing is."""
+    is_number = targets.ndim == 1 and targets.dtype == torch.int64
+    return None if is_number else f"{targets.dtype} of shape {tuple(targets.shape)}, int64 of shape (n,) is required"
