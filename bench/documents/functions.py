@@ -7,8 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_METRICS
-
 from bench.documents.formats import half_text, summary_text
 from bench.documents.study_losses import StudyLosses, minus
 from bench.support.reporting import load_result, read_result
@@ -18,6 +16,7 @@ from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, paired_t_test_p_value_of_differences
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from bln_search.specs.sections.space import format_point
+from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_METRICS
 from papers.experiments.ap2_cells import Cell, DecayRun
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bln_search_papers.ln.handwriting import Handwriting
 from numpy.typing import NDArray
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
@@ -25,6 +24,7 @@ from bln_search.execution.loaded_network import LoadedNetwork, use_trained_netwo
 from bln_search.norms.network.layers import evaluation_mode
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search_papers.ln.handwriting import Handwriting
 
 PICTURE = "handwriting_rows"
 _LINE = {"color": "#333333", "width": 1.6}

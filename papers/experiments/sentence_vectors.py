@@ -16,9 +16,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from bln_search_papers.ln.imdb_cloze import split_sentences_into_words
-from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
-from bln_search_papers.ln.skip_thoughts import SkipThoughts
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -36,6 +33,9 @@ from bln_search.norms.network.layers import evaluation_mode
 from bln_search.settings import load_settings
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search_papers.ln.imdb_cloze import split_sentences_into_words
+from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
+from bln_search_papers.ln.skip_thoughts import SkipThoughts
 
 _SENTENCES_AT_ONCE = 512
 _C = [1e-3, 1e-2, 1e-1, 1.0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from bln_search_papers.ln.retrieval import RetrievalScore
 from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
@@ -17,6 +16,7 @@ from bln_search.evaluation.row_evaluator import use_row_in_all_layers
 from bln_search.norms import BLN
 from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.norms.row_batching.row_tensor import InferenceRow
+from bln_search_papers.ln.retrieval import RetrievalScore
 
 SIZE, EXAMPLES = 4, 14
 SCORE = RetrievalScore("order", 0.2)

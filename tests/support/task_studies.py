@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from bln_search_papers.ln import mnist_pair_captions
 
 from bln_search.core.tasks import TaskName
 from bln_search.specs.study import StudySpec
+from bln_search_papers.ln import mnist_pair_captions
 from tests.data.reviews import make_reviews, write_lines
 from tests.support.mnist_files import use_small_mnist
 

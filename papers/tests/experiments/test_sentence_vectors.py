@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
 from torch import nn
 
 from bln_search.norms import LN
+from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
 from papers.experiments.sentence_vectors import ReviewSentences, measure_accuracy
 
 GOOD, BAD = 3, 4

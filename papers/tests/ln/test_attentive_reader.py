@@ -8,12 +8,12 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from bln_search_papers.ln.imdb_cloze import DOCUMENT_LENGTH, QUESTION_LENGTH
 
 from bln_search.core.errors import ModelError
 from bln_search.data.texts import PADDING
 from bln_search.models import build_model
 from bln_search.norms import make_norm
+from bln_search_papers.ln.imdb_cloze import DOCUMENT_LENGTH, QUESTION_LENGTH
 from tests.models.recurrent.oracle import layer_norm_of, lstm
 
 LENGTH, VOCABULARY, CLASSES = QUESTION_LENGTH + DOCUMENT_LENGTH, 30, 4

@@ -6,6 +6,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
+
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
+from bln_search.data import load_data_set
+from bln_search.data.texts import PADDING, UNKNOWN, build_vocabulary, split_lower_case_words
 from bln_search_papers.ln import imdb_cloze
 from bln_search_papers.ln.imdb_cloze import (
     ANSWERS,
@@ -16,10 +20,6 @@ from bln_search_papers.ln.imdb_cloze import (
     find_question,
     split_sentences_into_words,
 )
-
-from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
-from bln_search.data import load_data_set
-from bln_search.data.texts import PADDING, UNKNOWN, build_vocabulary, split_lower_case_words
 from tests.data.reviews import make_reviews, write_lines
 
 COMMON, RARE = ANSWERS[0], ANSWERS[-1]

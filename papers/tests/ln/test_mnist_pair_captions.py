@@ -6,6 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from bln_search.core.errors import DataError
+from bln_search.data.catalog import load_data_set
 from bln_search_papers.ln.mnist_pair_captions import (
     VOCABULARY,
     compute_width_and_slant_thresholds,
@@ -14,9 +17,6 @@ from bln_search_papers.ln.mnist_pair_captions import (
     make_captioned_inputs_and_labels,
     measure_grey_value_and_slant,
 )
-
-from bln_search.core.errors import DataError
-from bln_search.data.catalog import load_data_set
 from tests.support.mnist_files import make_small_mnist, use_small_mnist
 
 

@@ -6,6 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+
+from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
+from bln_search.core.errors import DataError
+from bln_search.core.tasks import TaskName
+from bln_search.data import load_data_set
 from bln_search_papers.ln import mnist_pen_tracks as tracks_module
 from bln_search_papers.ln.mnist_pen_tracks import (
     CHARACTERS,
@@ -19,11 +24,6 @@ from bln_search_papers.ln.mnist_pen_tracks import (
     make_tracks_of_digit_rows,
 )
 from bln_search_papers.ln.thinning import thin
-
-from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
-from bln_search.core.errors import DataError
-from bln_search.core.tasks import TaskName
-from bln_search.data import load_data_set
 from tests.support.mnist_files import make_small_mnist, use_small_mnist
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from bln_search_papers.ln.pen_strokes import SHORTEST_STROKE, resample, smooth, trace_strokes
 from bln_search_papers.ln.thinning import thin
-
 from tests.support.mnist_files import make_small_mnist
 
 

@@ -7,8 +7,6 @@ import math
 import numpy as np
 import pytest
 import torch
-from bln_search_papers.ln import retrieval
-from bln_search_papers.ln.retrieval import RetrievalMetrics, RetrievalScore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -16,6 +14,8 @@ from bln_search.core.errors import DataError
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks import make_task
 from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
+from bln_search_papers.ln import retrieval
+from bln_search_papers.ln.retrieval import RetrievalMetrics, RetrievalScore
 
 N, D, MARGIN = 11, 4, 0.3
 SIMILARITIES = ("cosine", "order")

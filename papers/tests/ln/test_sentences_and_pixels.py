@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bln_search_papers.ln import imdb_sentences
-from bln_search_papers.ln.mnist_binarized import draw_binary_pixels
 
 from bln_search.core.tasks import NO_CLASS
 from bln_search.data import load_data_set
 from bln_search.data.texts import PADDING, START, UNKNOWN
+from bln_search_papers.ln import imdb_sentences
+from bln_search_papers.ln.mnist_binarized import draw_binary_pixels
 
 
 def test_sentences_predict_the_words_before_and_after():

@@ -7,11 +7,11 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
 
 from bln_search.core.errors import ModelError
 from bln_search.models import build_model
 from bln_search.norms import make_norm
+from bln_search_papers.ln.imdb_sentences import SENTENCE_LENGTH
 from tests.models.recurrent.oracle import gru, layer_norm_of
 
 VOCABULARY, CLASSES = 9, 9

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bln_search_papers.ln.thinning import thin
 from scipy import ndimage
 
+from bln_search_papers.ln.thinning import thin
 from tests.support.mnist_files import make_small_mnist
 
 

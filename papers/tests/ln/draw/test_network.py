@@ -8,11 +8,11 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
-from bln_search_papers.ln.draw.latent_noise import LatentNoise
 
 from bln_search.core.errors import ModelError
 from bln_search.models import build_model
 from bln_search.norms import make_norm
+from bln_search_papers.ln.draw.latent_noise import LatentNoise
 from tests.models.recurrent.oracle import sigmoid
 
 SHAPE, SIZES = (1, 6, 5), {"widths": [4, 3], "glimpses": 3, "latent": 2}

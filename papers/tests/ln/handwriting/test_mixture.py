@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+
 from bln_search_papers.ln.handwriting.mixture import make_point_density
 
 M = 2

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import torch
-from bln_search_papers.ln.handwriting.window import SoftWindow
 from torch import nn
+
+from bln_search_papers.ln.handwriting.window import SoftWindow
 
 
 def test_a_window_without_weights_passes_over_the_text_once():
