@@ -111,7 +111,7 @@ def list_possible_inference_rows(
         if estimate not in with_own_letter
     }
     rows = []
-    for configuration in list_possible_configurations(layers, from_weights=PopulationEstimate.ANALYTIC in estimates):
+    for configuration in list_possible_configurations(layers, estimates):
         if not estimates.keys() >= set(configuration.estimates_named_by_letters):
             continue
         if not configuration.uses_population:

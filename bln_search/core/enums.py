@@ -78,7 +78,7 @@ class PopulationEstimate(StrEnum):
     @property
     def has_own_source_letter(self) -> bool:
         """Do configurations read this estimate by a letter of its own, so that no row names it?"""
-        return self in (PopulationEstimate.MEMORY, PopulationEstimate.LAST_STEP, PopulationEstimate.ANALYTIC)
+        return self not in (PopulationEstimate.FROZEN, PopulationEstimate.EPOCH, PopulationEstimate.MOVING)
 
     @property
     def is_available_in_training(self) -> bool:

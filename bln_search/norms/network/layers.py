@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -60,17 +60,18 @@ def method_covering_all_layers(layers: Mapping[str, Normalization]) -> Method:
 
 
 def list_possible_configurations(
-    layers: Mapping[str, Normalization], *, from_weights: bool = False
+    layers: Mapping[str, Normalization], estimates: Collection[str] = ()
 ) -> tuple[InferenceConfiguration, ...]:
     """Return every distinct configuration of the layers of a network, with the sources that they enumerate.
 
     Args:
         layers: of the network, by name.
-        from_weights: also source A of BN and BLN.
+        estimates: that are known; sources such as A of BN and BLN are included where theirs is among them.
     """
     method = method_covering_all_layers(layers)
     own = {source_of_mbn(reading) for layer in layers.values() for reading in layer.memory_sources}
-    return enumerate_configurations(method, {*own, *(method.optional_sources if from_weights else ())})
+    known = {source for source in method.optional_sources if source.fixed_estimate in estimates}
+    return enumerate_configurations(method, own | known)
 
 
 def compute_populations_of_layers(
