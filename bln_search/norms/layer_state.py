@@ -25,6 +25,8 @@ BUFFERS = {
 Origins = Mapping[Statistic, PopulationEstimate]
 """The estimate of each stored value that a letter such as `M` names; the others are of the population."""
 
+_ESTIMATES = list(PopulationEstimate)
+
 ConfiguredState = tuple[
     InferenceConfiguration, PopulationWeight | None, float | None, Origins, bool, list[Tensor | None]
 ]
@@ -77,11 +79,17 @@ class LayerStateBase(nn.Module):
             setattr(self, name, value)
 
     def list_extra_state_numbers(self) -> list[int]:
-        """Return the numbers that a method with a history stores in the state dict."""
-        return []
+        """Return the numbers that a method stores in the state dict: where a letter names it, the origin of each value.
+
+        An origin is 1 + its place in `PopulationEstimate`, to which members are only added at the end; 0 for none.
+        """
+        origins = [self.origins.get(statistic) for statistic in self.method.statistics] if self.origins else []
+        return [0 if origin is None else 1 + _ESTIMATES.index(origin) for origin in origins]
 
     def restore_extra_state_numbers(self, state: list[int]) -> None:
         """Restore the numbers that `list_extra_state_numbers` returned."""
+        named = zip(self.method.statistics, state, strict=False)  # earlier versions wrote none
+        self.origins = {statistic: _ESTIMATES[number - 1] for statistic, number in named if number}
 
     def upgrade_buffers_of_earlier_format(self) -> None:
         """Convert buffers of an earlier state dict format; called after the state dict is loaded."""

@@ -17,6 +17,7 @@ from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import BLN, BN, LN, make_norm
 from bln_search.norms.moment_collection import use_new_moment_accumulators
+from bln_search.norms.statistics import LayerPopulation, PopulationPair
 from tests.norms import oracle
 from tests.support.tiers import latin, thinned
 
@@ -167,6 +168,18 @@ def test_a_state_dict_restores_configuration_and_population():
     assert restored.batch_size == 25
     torch.testing.assert_close(restored(x), layer(x), rtol=0, atol=0)
     torch.testing.assert_close(copy.deepcopy(layer)(x), layer(x), rtol=0, atol=0)
+
+
+def test_a_state_dict_says_which_values_come_from_the_weights():
+    layer = BN(4).double().eval()
+    values = LayerPopulation(PopulationPair(torch.ones(1, 4), torch.full((1, 4), 2.0)), None)
+    layer.configure(InferenceConfiguration("AF--"), values)
+    restored = BN(4).double().eval()
+    restored.load_state_dict(layer.state_dict())
+    x = random_input((5, 4))
+    torch.testing.assert_close(restored(x), layer(x), rtol=0, atol=0)
+    restored.load_state_dict(BN(4).double().state_dict())
+    assert not restored.origins
 
 
 def test_a_state_dict_of_another_method_is_an_error():
