@@ -161,14 +161,12 @@ def _describe_parameters(network: nn.Module, *, with_values: bool) -> dict[str, 
 
 
 def _sum_values(x: Tensor) -> str:
-    """Return the sum as a text, so that NaN equals NaN."""
     return "" if x.is_meta else str((x.abs() if x.is_complex() else x).double().sum().item())
 
 
 def _check_no_parameter_was_written(
     network: nn.Module, before: Mapping[str, tuple[int, str]], after: Mapping[str, tuple[int, str]]
 ) -> None:
-    """Raise ModelError where a pass wrote a parameter, which is not restored; lazy layers are created by the first."""
     written = next((name for name, value in before.items() if after.get(name, value) != value), None)
     if written is not None and not is_lazy_network(network):
         raise ModelError(

@@ -75,7 +75,6 @@ class NetworkState:
                 restore()
 
     def _keep(self, value: Any) -> Iterable[Any]:
-        """Keep what can change in an object; return what it contains."""
         cell: _Cell | None = None
         contents: tuple[Any, ...] = ()
         match value:
@@ -217,7 +216,6 @@ def are_equal_states(first: Any, second: Any) -> bool:
 
 
 def _is_object_of_user(value: Any) -> bool:
-    """Return whether an object has attributes and a class that none of these libraries defines."""
     return type(value).__module__.partition(".")[0] not in _LIBRARIES and hasattr(value, "__dict__")
 
 

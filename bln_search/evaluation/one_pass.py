@@ -215,7 +215,6 @@ class _KeptOutputs:
         self._kept: list[Tensor] = []
 
     def iter_chunks_and_keep_them(self) -> Iterator[Tensor]:
-        """Yield outputs (rows, n, ...) of each chunk."""
         for chunk in self._evaluator.iter_outputs(self._group):
             self._free -= chunk.numel() * chunk.element_size()
             is_kept = self._free >= 0 or not self._evaluator.is_fused  # plain passes continue others: not repeated
@@ -223,7 +222,6 @@ class _KeptOutputs:
             yield chunk
 
     def iter_chunks_again(self) -> Iterable[Tensor]:
-        """Return the same outputs again."""
         return self._kept or self._evaluator.iter_outputs(self._group)
 
 

@@ -179,7 +179,6 @@ class RowEvaluator:
         return RowEvaluator(network, self.rows, populations, random_state=self.passes.random_state, **(kept | options))
 
     def _copy_inputs_for_network(self, inputs: Inputs) -> Inputs:
-        """Return a copy of the inputs, which the network may change, in its precision."""
         return (inputs if self.dtype is None else convert_to_double(inputs)).clone()
 
     def _enumeration_plan(self, rows: tuple[int, ...]) -> RowBatchingPlan:
@@ -254,7 +253,6 @@ def try_copy_network_and_populations_in_double(
 
 
 def _tag_and_repeat(x: Tensor, layout: BatchLayout, copies: int) -> Tensor:
-    """Return a tensor (examples, ...) with a row tag, repeated for each row; a constant without axes is unchanged."""
     if not x.ndim:
         return x
     return tag_with_rows(x if copies == 1 else x.repeat(copies, *[1] * (x.ndim - 1)), layout, copies)

@@ -27,7 +27,6 @@ def score_examples(score: Score, outputs: Tensor, targets: Tensor) -> Scores:
 
 
 def _check_losses_and_correctness(scores: Any, n: int) -> tuple[Tensor, Tensor]:
-    """Return losses and correctness (n,). Raises ModelError for other types or shapes."""
     if not isinstance(scores, tuple | list) or len(scores) != 2 or not all(isinstance(x, Tensor) for x in scores):
         raise ModelError(
             "score must return a tensor of losses, or two tensors, losses and correctness, with one value for each "

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
+import torch
 from torch import nn
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.method import FEATURE_STATISTICS
 from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
-from bln_search.core.undefined_reasons import layer_without_population_reason, mini_batch_exceeds_slots_reason
+from bln_search.core.undefined_reasons import (
+    layer_without_population_reason,
+    mini_batch_exceeds_slots_reason,
+    sequence_exceeds_time_steps_reason,
+)
+from bln_search.data.inputs import first_examples_if_sliceable
 from bln_search.evaluation.batches import MiniBatch
-from bln_search.evaluation.chunking import MEMORY_LIMIT
-from bln_search.evaluation.longer_sequences import peek_long_sequence_undefined_reasons
-from bln_search.evaluation.one_pass import Progress, evaluate_rows_per_example
-from bln_search.evaluation.row_evaluator import OutputObserver
+from bln_search.evaluation.one_pass import evaluate_rows_per_example
+from bln_search.models.recurrent import TimeStepNorms
+from bln_search.models.recurrent.time_step_norms import REFUSE
+from bln_search.norms import Normalization
 from bln_search.norms.network.layer_calls import collect_called_layers
-from bln_search.norms.network.layers import get_norms_by_name, is_population_of_data
+from bln_search.norms.network.layers import (
+    evaluation_mode,
+    get_norms_by_name,
+    is_population_of_data,
+    use_training_sources_in_evaluation,
+)
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations
 from bln_search.norms.statistics import configuration_of_layer_in_row, select_layer_population
-from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
-from bln_search.tasks.score import Score
 
 
 def evaluate_split(
@@ -35,12 +45,8 @@ def evaluate_split(
     split: Split,
     batch_size: int,
     condition: str = "",
-    score: Score = cross_entropy_and_correctness,
     has_accuracy: bool = True,
-    one_pass: bool = True,
-    memory_limit: int = MEMORY_LIMIT,
-    progress: Progress | None = None,
-    observe: OutputObserver | None = None,
+    **options: Any,
 ) -> list[Evaluation]:
     """Return one evaluation for each of `rows`, in their order.
 
@@ -52,25 +58,10 @@ def evaluate_split(
         split: of the data, for the record.
         batch_size: the inference mini-batch size.
         condition: name of the condition of the images, for the record; empty for clean ones.
-        score: see `evaluate_rows_per_example`.
         has_accuracy: whether the score has correctness; evaluations have no accuracy otherwise.
-        one_pass: see `evaluate_rows_per_example`.
-        memory_limit: see `evaluate_rows_per_example`.
-        progress: see `evaluate_rows_per_example`.
-        observe: see `evaluate_rows_per_example`.
+        options: of `evaluate_rows_per_example`.
     """
-    results = outcomes_or_undefined_reasons(
-        network,
-        batches,
-        rows,
-        populations,
-        batch_size=batch_size,
-        score=score,
-        one_pass=one_pass,
-        memory_limit=memory_limit,
-        progress=progress,
-        observe=observe,
-    )
+    results = outcomes_or_undefined_reasons(network, batches, rows, populations, batch_size=batch_size, **options)
     return make_evaluations(
         rows, results, split=split, batch_size=batch_size, condition=condition, has_accuracy=has_accuracy
     )
@@ -182,4 +173,63 @@ def find_undefined_reason(row: InferenceRow, populations: Populations, batch_siz
         slots = 1 if population.feature is None else population.feature.mean.shape[0]
         if uses_feature and slots != 1 and batch_size > slots:
             return mini_batch_exceeds_slots_reason(slots, batch_size)
+    return None
+
+
+def peek_long_sequence_undefined_reasons(
+    network: nn.Module, batches: Iterable[MiniBatch], rows: Sequence[InferenceRow]
+) -> tuple[Iterable[MiniBatch], list[str | None]]:
+    """Return the mini-batches, and for each row the reason why it has no value for their sequences.
+
+    A row of a method without statistics of the mini-batch, as LN's `--TF`, has no value where it reads population
+    values of a time step after those for which the network was built. The first mini-batch decides for all.
+
+    Args:
+        network: any network.
+        batches: mini-batches.
+        rows: the rows.
+
+    Raises:
+        ModelError: the sequences are longer, and the method has statistics of the mini-batch at every time step.
+    """
+    inside = [module for module in network.modules() if isinstance(module, TimeStepNorms)]
+    inside = [norms for norms in inside if norms.longer_sequences == REFUSE]
+    iterator = iter(batches)
+    first = next(iterator, None) if inside else None
+    if first is None:
+        return iterator, [None] * len(rows)
+    steps = _count_steps_per_norms(network, first, inside)
+    reasons = [_find_undefined_reason(row, steps) for row in rows]
+    return chain([first], iterator), reasons
+
+
+@torch.no_grad()
+def _count_steps_per_norms(
+    network: nn.Module, batch: MiniBatch, inside: Iterable[TimeStepNorms]
+) -> dict[TimeStepNorms, int]:
+    """Return the number of time steps for which a forward pass of one example calls each of the norms."""
+    steps: dict[TimeStepNorms, int] = {}
+
+    def count_step(norms: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        assert isinstance(norms, TimeStepNorms)
+        step: int = args[1] if len(args) > 1 else kwargs["step"]
+        steps[norms] = max(steps.get(norms, 0), step + 1)
+
+    hooks = [norms.register_forward_pre_hook(count_step, with_kwargs=True) for norms in inside]
+    try:
+        with evaluation_mode(network), use_training_sources_in_evaluation(get_norms_by_name(network).values()):
+            network(first_examples_if_sliceable(batch[0], 1).clone())
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return steps
+
+
+def _find_undefined_reason(row: InferenceRow, steps: dict[TimeStepNorms, int]) -> str | None:
+    for norms, count in steps.items():
+        layer = norms.of_step[-1]
+        if isinstance(layer, Normalization) and count > len(norms.of_step):
+            configuration = row.configuration.restricted_to_statistics_of(layer.method)
+            if configuration.uses_population:
+                return sequence_exceeds_time_steps_reason(len(norms.of_step), count)
     return None

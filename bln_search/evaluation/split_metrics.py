@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import logging
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any
 
 import torch
@@ -93,7 +93,8 @@ class SplitMetricRecorder:
             if not metric.is_streaming:
                 continue
             try:
-                state.streaming[name] = _copy_and_reset_metric(metric)
+                state.streaming[name] = copy.deepcopy(metric.function)
+                state.streaming[name].reset()
             except Exception as error:  # noqa: BLE001 - reported with the row, as one of update
                 state.failures[name] = error
         return state
@@ -116,13 +117,15 @@ class SplitMetricRecorder:
         found: dict[str, float] = {}
         for name in self._metrics:
             try:
-                values = self._compute_values_of_row(name, row, self._states[row])
+                value = self._compute_metric(name, row)
+                values = value if isinstance(value, Mapping) else {name: value}  # one metric may compute several
+                numbers = {key: _as_number(part, name, row) for key, part in values.items()}
             except ModelError as error:
                 if name not in warned:
                     warned.add(name)
                     _log.warning("%s on the split %s: the metric is missing", error, evaluation.key.split)
                 continue
-            found |= {key: value for key, value in values.items() if math.isfinite(value)}
+            found |= {key: number for key, number in numbers.items() if isfinite(number)}
         return found
 
     def compute_metrics_of_measured_rows(
@@ -138,40 +141,25 @@ class SplitMetricRecorder:
             for evaluation in evaluations
         }
         return {
-            rows[row].key: {name: self._compute_metric_of_row(name, row, state) for name in self._metrics}
-            for row, state in self._states.items()
+            rows[row].key: {name: _as_number(self._compute_metric(name, row), name, row) for name in self._metrics}
+            for row in self._states
             if rows[row].state is EvaluationState.MEASURED
         }
 
-    def _compute_values_of_row(self, name: str, row: InferenceRow, state: _RowMetricState) -> dict[str, float]:
-        """Return the value of a metric by its name, or the values of one that computes several."""
-        value = self._call_metric_or_explain(name, row, state)
-        if isinstance(value, Mapping):
-            return {key: _as_number(part, name, row) for key, part in value.items()}
-        return {name: _as_number(value, name, row)}
-
-    def _compute_metric_of_row(self, name: str, row: InferenceRow, state: _RowMetricState) -> float:
-        return _as_number(self._call_metric_or_explain(name, row, state), name, row)
-
-    def _call_metric_or_explain(self, name: str, row: InferenceRow, state: _RowMetricState) -> Any:
-        """Return what a metric returns. Raises ModelError where it fails."""
+    def _compute_metric(self, name: str, row: InferenceRow) -> Any:
+        """Return what a metric returns for a row. Raises ModelError where it fails."""
+        state = self._states[row]
         failure = state.failures.get(name)
-        value: Any = None
         if failure is None:
             try:
-                value = self._call_metric(name, state)
+                if name in state.streaming:
+                    return state.streaming[name].compute()
+                return self._metrics[name].function(torch.cat(state.outputs), torch.cat(self._targets))
             except Exception as error:  # noqa: BLE001 - a function of the user may raise anything
                 failure = error
-        if failure is not None:
-            raise ModelError(
-                f"the metric {name!r} failed in the row {row.label} ({type(failure).__name__}: {failure})"
-            ) from failure
-        return value
-
-    def _call_metric(self, name: str, state: _RowMetricState) -> Any:
-        if name in state.streaming:
-            return state.streaming[name].compute()
-        return self._metrics[name].function(torch.cat(state.outputs), torch.cat(self._targets))
+        raise ModelError(
+            f"the metric {name!r} failed in the row {row.label} ({type(failure).__name__}: {failure})"
+        ) from failure
 
     def _check_kept_outputs_fit_memory(self, outputs: Tensor) -> None:
         size = outputs.numel() * outputs.element_size()
@@ -187,16 +175,9 @@ class SplitMetricRecorder:
 
 
 def _as_number(value: Any, name: str, row: InferenceRow) -> float:
-    """Return a number that a metric returned. Raises ModelError if it is none."""
     try:
         return float(value)
     except (TypeError, ValueError, RuntimeError):
         raise ModelError(
             f"the metric {name!r} returned {type(value).__name__} in the row {row.label}: it must return one number"
         ) from None
-
-
-def _copy_and_reset_metric(metric: Metric) -> Any:
-    duplicate: Any = copy.deepcopy(metric.function)
-    duplicate.reset()
-    return duplicate

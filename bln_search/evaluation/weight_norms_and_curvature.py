@@ -44,7 +44,6 @@ def measure_weight_norms_and_curvature(
 
 
 def _dense_and_convolution_layers(network: nn.Module) -> dict[str, nn.Module]:
-    """Return the dense and convolutional layers by name; a layer that occurs twice, once."""
     return {name: module for name, module in network.named_modules() if isinstance(module, nn.Linear | _ConvNd)}
 
 

@@ -43,7 +43,6 @@ def resolve_device_name(name: str, *, elsewhere: bool = False) -> str:
 
 
 def _check_gpus_exist(name: str, *, elsewhere: bool) -> None:
-    """Raise ValueError if the name is malformed or this machine has no GPU of one of its indices."""
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     gpus = name.removeprefix("cuda").removeprefix(":").split(",")
     if len(set(gpus)) < len(gpus):

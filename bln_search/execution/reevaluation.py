@@ -172,7 +172,6 @@ def _names_of_differing_outcomes(stored: Evaluation, repeated: Evaluation) -> li
 
 
 def _losses_as_stored_bytes(losses: NDArray[np.float32] | NDArray[np.float64]) -> bytes:
-    """The losses as the ledger stores them."""
     return np.ascontiguousarray(losses, dtype="<f4").tobytes()
 
 

@@ -12,8 +12,7 @@ from bln_search.execution.environment import ExecutionEnvironment, load_and_prep
 from bln_search.execution.gpu import read_peak_memory, reset_peak_memory
 from bln_search.execution.loaded_network import build_initialized_network, load_network_if_readable
 from bln_search.execution.messages import EvaluationDone, Send, TrialTask
-from bln_search.execution.trial_evaluation import evaluate_trained_network
-from bln_search.execution.trial_probes import measure_trial_probes
+from bln_search.execution.trial_evaluation import evaluate_trained_network, measure_trial_probes
 from bln_search.execution.trial_training import iter_epochs_and_write_checkpoint
 from bln_search.training.loop import EpochToTrain
 from bln_search.training.seeding import reproducible_torch

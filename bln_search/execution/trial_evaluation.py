@@ -1,22 +1,35 @@
-"""Evaluation of a trained network under every planned row, mini-batch size, split and condition of its trial."""
+"""Evaluation of a trained network under every planned row, size, split and condition of its trial, and its probes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from torch import Tensor
 
-from bln_search.core.enums import Split
-from bln_search.core.records import Evaluation
+from bln_search.core.enums import ProbeKind, Split
+from bln_search.core.records import Evaluation, ProbeResult
 from bln_search.data.conditions import make_corrupted_validation_and_test_splits
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.text_lengths import make_splits_with_text_length
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.one_pass import Progress
+from bln_search.evaluation.probe_evaluation import ValidationProbe
 from bln_search.evaluation.split_metrics import Metric, SplitMetricRecorder
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import PhaseProgress, Send, TrialPhase
-from bln_search.specs.sections.evaluation import EVALUATED_SPLITS, TrainSplitSelection, format_length_condition_name
+from bln_search.specs.sections.evaluation import (
+    EVALUATED_SPLITS,
+    ProbesSpec,
+    TrainSplitSelection,
+    format_length_condition_name,
+)
+from bln_search.training.checkpoint import (
+    copy_weights_into_network,
+    read_checkpoint_weights_and_moments,
+    restore_weights_on_exit,
+)
 
 _Splits = Mapping[Split, tuple[Examples, Tensor]]
 
@@ -72,7 +85,6 @@ def _evaluate_split_with_metrics(
     memory_limit: int,
     progress: Progress,
 ) -> list[Evaluation]:
-    """Evaluate a split under every planned row, with the metrics of the task."""
     rows = loaded.planned_inference_rows
     metrics = {name: Metric(metric) for name, metric in loaded.make_task_metrics().items()}
     recorder = SplitMetricRecorder(metrics, len(rows), len(examples[0]), memory_limit)
@@ -102,7 +114,6 @@ def measure_lowest_validation_loss(loaded: LoadedNetwork, *, memory_limit: int =
 
 
 def _load_clean_splits(loaded: LoadedNetwork) -> _Splits:
-    """The evaluated splits without corruption, in the order of the evaluations."""
     splits = {split: loaded.data.splits[split] for split in loaded.trial.evaluation.evaluated_splits}
     if Split.TRAIN in splits and loaded.trial.evaluation.train_examples is TrainSplitSelection.AS_VALIDATION:
         inputs, targets = splits[Split.TRAIN]
@@ -126,3 +137,43 @@ def _iter_splits_by_condition(loaded: LoadedNetwork) -> Iterator[tuple[str, _Spl
         yield condition.name, make_corrupted_validation_and_test_splits(loaded.data, condition)
     for length in loaded.trial.evaluation.lengths:
         yield format_length_condition_name(length), make_splits_with_text_length(loaded.data, length)
+
+
+def measure_trial_probes(
+    loaded: LoadedNetwork, probes: ProbesSpec, environment: ExecutionEnvironment, memory_limit: int = MEMORY_LIMIT
+) -> tuple[ProbeResult, ...]:
+    """Measure every probe on the validation split. Afterwards the network has its former weights.
+
+    Args:
+        loaded: The trained network with its populations, data and snapshots.
+        probes: What to measure.
+        environment: Its checkpoint store holds the snapshots.
+        memory_limit: Bytes of the largest activation of all configurations together.
+
+    Raises:
+        DataError: A snapshot is missing or damaged.
+    """
+    size = loaded.trial.training.batch_size
+    probe = ValidationProbe(
+        loaded.network,
+        *loaded.data.splits[Split.VALIDATION],
+        loaded.planned_inference_rows,
+        loaded.populations_by_estimate_and_layer,
+        loaded.task,
+        memory_limit,
+    )
+    figures = [figure for probed in probes.batch_sizes or () for figure in probe.probe_at_batch_size(probed)]
+    if probes.reshuffles:
+        figures += probe.probe_batch_composition(size, reshuffles=probes.reshuffles, seed=loaded.trial.seed)
+    if probes.epochs is not None:
+        with restore_weights_on_exit(loaded.network):
+            for snapshot in loaded.snapshots:
+                weights, gathered = read_checkpoint_weights_and_moments(
+                    environment.checkpoints, snapshot.file, snapshot.sha256
+                )
+                copy_weights_into_network(loaded.network, weights)
+                populations = replace(loaded, gathered=gathered).populations_by_estimate_and_layer
+                figures += replace(probe, populations=populations).probe_at_batch_size(
+                    size, kind=ProbeKind.EPOCH, epoch=snapshot.epoch
+                )
+    return tuple(figures)

@@ -111,7 +111,6 @@ class _TrialFineTuner:
         return {name: by_layer for name, by_layer in moments.items() if PopulationEstimate(name).has_own_source_letter}
 
     def training_batches(self) -> Iterator[MiniBatch]:
-        """The complete training mini-batches in the order of the data."""
         yield from iter_complete_mini_batches(*self.kept.data.splits[Split.TRAIN], self.kept.trial.training.batch_size)
 
     def mean_loss_of_mini_batch(self, batch: MiniBatch) -> tuple[Tensor, float]:
@@ -148,7 +147,6 @@ def _evaluate_best_row(present: LoadedNetwork, only: InferenceConfiguration | No
 
 
 def _store_populations_in_layers(loaded: LoadedNetwork) -> None:
-    """Give the layers of a network the population values of its moments."""
     evaluation = loaded.trial.evaluation
     store_populations_from_moments(
         loaded.norm_layers_by_name, loaded.gathered, evaluation.correction, per_slot=evaluation.per_slot

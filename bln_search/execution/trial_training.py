@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from dataclasses import asdict
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from torch import nn
 
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.checkpoints.retries import retry_store_access
 from bln_search.core.code_identity import CODE, CodeIdentity
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.records import (
@@ -21,7 +24,9 @@ from bln_search.core.records import (
 )
 from bln_search.data.input_shape import require_single_tensor_for_purpose
 from bln_search.data.prepared import PreparedData
+from bln_search.evaluation.batches import iter_complete_mini_batches
 from bln_search.evaluation.chunking import MEMORY_LIMIT
+from bln_search.evaluation.populations import collect_moments_with_frozen_weights
 from bln_search.evaluation.timing import count_parameters, measure_inference_seconds_per_thousand
 from bln_search.evaluation.weight_norms_and_curvature import measure_weight_norms_and_curvature
 from bln_search.execution.environment import ExecutionEnvironment
@@ -37,15 +42,80 @@ from bln_search.execution.messages import (
 )
 from bln_search.execution.provenance import make_trial_provenance
 from bln_search.execution.resumable_training import ResumableTraining
-from bln_search.execution.trained_weights import layer_moments_from_weights, write_weights_and_populations
 from bln_search.execution.trial_evaluation import measure_lowest_validation_loss
 from bln_search.execution.trial_fine_tuning import fine_tune_network_in_place
+from bln_search.models.analytic import estimate_from_weights
+from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.drift import compute_drifts
 from bln_search.norms.network.layers import MomentsByEstimate
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 from bln_search.training import TrainingRun
+from bln_search.training.checkpoint import weights_and_buffers_by_name, write_checkpoint
+from bln_search.training.input_moments import measure_training_input_moments
 from bln_search.training.loop import EpochToTrain
+
+
+def layer_moments_from_weights(trial: TrialSpec, network: nn.Module, data: PreparedData) -> dict[str, LayerMoments]:
+    """Return the moments of each layer from the present weights and the moments of the inputs.
+
+    Raises:
+        ModelError: They cannot be propagated through this network; the message names the operation.
+    """
+    inputs = data.splits[Split.TRAIN][0][: trial.training.batch_size]
+    example = require_single_tensor_for_purpose(inputs, "the estimate of the population from the weights")
+    return estimate_from_weights(network, example, measure_training_input_moments(data))
+
+
+@dataclass(frozen=True)
+class WrittenCheckpoint:
+    """A written checkpoint.
+
+    Attributes:
+        file: Its name in the checkpoint store.
+        sha256: Of its content.
+        gathered: Moments of every layer for each population estimate.
+    """
+
+    file: str
+    sha256: str
+    gathered: MomentsByEstimate
+
+
+def write_weights_and_populations(
+    trial: TrialSpec,
+    network: nn.Module,
+    gathered: MomentsByEstimate,
+    data: PreparedData,
+    store: CheckpointStore,
+    origin: Mapping[str, Any],
+) -> WrittenCheckpoint:
+    """Write the network's present weights; the populations that the trial evaluates after training come first.
+
+    Args:
+        trial: The trial.
+        network: Its network.
+        gathered: Moments collected in training.
+        data: Its training examples give the `frozen` population.
+        store: Receives the checkpoint.
+        origin: Provenance, written into the checkpoint.
+
+    Raises:
+        StorageFullError: The disk is full.
+        CheckpointStoreError: The store is unavailable for longer than a moment.
+    """
+    if PopulationEstimate.FROZEN in trial.population_estimates:
+        inputs, targets = data.splits[Split.TRAIN]
+        batch_size = trial.training.batch_size
+        batches = iter_complete_mini_batches(inputs, targets, batch_size)
+        frozen = collect_moments_with_frozen_weights(network, (x for x, _ in batches), several_at_once=True)
+        gathered = {**gathered, PopulationEstimate.FROZEN: frozen}
+    if trial.arm.from_weights:
+        gathered = {**gathered, PopulationEstimate.ANALYTIC: layer_moments_from_weights(trial, network, data)}
+    weights = weights_and_buffers_by_name(network)
+    file, sha256 = retry_store_access(lambda: write_checkpoint(store, weights, gathered, origin))
+    return WrittenCheckpoint(file, sha256, gathered)
+
 
 _Provenance = dict[str, str | int | float]
 
@@ -134,7 +204,6 @@ def iter_epochs_and_write_checkpoint(
 def _train_and_report_epochs(
     training: ResumableTraining, origin: _Provenance
 ) -> Generator[EpochToTrain | EpochRecord, None, None]:
-    """Train epochs, write snapshots, measure the geometry and send messages, as the trial asks for."""
     trial, run, environment, send = training.task.trial, training.run, training.environment, training.send
     for record in training.train_remaining_epochs_announcing_each():
         if isinstance(record, EpochToTrain):
@@ -153,14 +222,12 @@ def _train_and_report_epochs(
 
 
 def _is_snapshot_epoch(trial: TrialSpec, epoch: int) -> bool:
-    """Does the trial probe the weights after this epoch?"""
     return trial.probes is not None and trial.probes.epochs is not None and epoch % trial.probes.epochs == 0
 
 
 def _measure_geometry_if_requested(
     trial: TrialSpec, run: TrainingRun, epoch: int
 ) -> tuple[LayerWeightNormAndCurvature, ...]:
-    """Measure the geometry of the layers after an epoch, where the study asks for it."""
     if trial.probes is None or trial.probes.geometry is None:
         return ()
     return measure_weight_norms_and_curvature(

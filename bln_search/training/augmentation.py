@@ -71,7 +71,6 @@ class Augmentation:
         return self._add_noise(cropped.view_as(x))
 
     def _add_noise(self, x: Tensor) -> Tensor:
-        """Add normal noise, if configured."""
         if not self.spec.noise:
             return x
         noise = torch.randn(x.shape, generator=self.generator, dtype=torch.float32)

@@ -146,7 +146,6 @@ def copy_weights_into_network(network: nn.Module, weights: Mapping[str, Tensor])
 
 
 def _allocate_dynamic_buffers(network: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Give the dynamic buffers of normalization layers, whose shape a new network does not know, that of `weights`."""
     for prefix, layer in network.named_modules():
         if isinstance(layer, Normalization):
             for name in layer.weight_buffers:

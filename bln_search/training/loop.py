@@ -244,7 +244,6 @@ class TrainingRun:
         return record
 
     def _train_batches(self, epoch: int, inputs: Examples, targets: Tensor) -> tuple[float, float | None]:
-        """Train on every mini-batch once; return mean loss and accuracy during the epoch."""
         self.network.train()
         progress, has_accuracy = self.progress, self.task.description.has_accuracy
         for step, (x, y) in enumerate(self._iter_mini_batches(inputs, targets), progress.first_step):
@@ -285,13 +284,11 @@ class TrainingRun:
         return outputs.detach(), loss
 
     def _iter_mini_batches(self, inputs: Examples, targets: Tensor) -> Iterator[tuple[Inputs, Tensor]]:
-        """Yield the mini-batches of an epoch, augmented if configured."""
         for index in self._iter_batch_indices():
             x = inputs[index] if self.augmentation is None else self.augmentation.read_augmented_images(inputs, index)
             yield x, targets[index]
 
     def _iter_batch_indices(self) -> Iterator[Tensor]:
-        """Yield the examples of each mini-batch of an epoch, or of the rest of it."""
         size, order = self.spec.batch_size, self.draw_order_of_epoch()
         for start in range(self.progress.first_step * size, self.steps * size, size):
             yield order[start : start + size]

@@ -61,5 +61,4 @@ class StepSchedules:
         return {name: schedule.value_at_progress(progress) for name, schedule in schedules.items()}
 
     def _progress(self, step: int) -> float:
-        """Return the finished fraction of training before a step."""
         return step / (self.steps_per_epoch * self.spec.epochs)

@@ -102,7 +102,6 @@ def _ignore_warnings_of_compiler() -> Iterator[None]:
 
 
 def _compiler_options() -> dict[str, Any]:
-    """Return the options that this version of torch knows."""
     import torch._inductor as compiler  # noqa: PLC0415 - it takes seconds to load
 
     known = set(compiler.list_options())

@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from bln_search.core.errors import DataError, ModelError, TrialProcessLostError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.records import CheckpointRecord
-from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
+from bln_search.evaluation.tree.score_sums import RunningScoreSums
 from bln_search.execution.device_process import use_environment_in_this_process
 from bln_search.execution.devices import choose_first_device_name, is_gpu
 from bln_search.execution.environment import ExecutionEnvironment
@@ -136,7 +136,6 @@ class _SearchJob:
         return workers if self.seconds * networks > _MIN_PARALLEL_SECONDS else 1
 
     def search_sequentially(self, trials: Sequence[TrialRecord]) -> None:
-        """Search in this process."""
         for trial in trials:
             if self.should_stop():
                 raise SearchStoppedError
@@ -262,7 +261,6 @@ def _search_layers_on_first_device(
     sums: RunningScoreSums | None,
     seconds: float,
 ) -> LayerSearchRecord | RunningScoreSums:
-    """`search_layers_within_time_slice` on the first device of the environment."""
     return search_layers_within_time_slice(
         trial, checkpoint, use_environment_in_this_process(environment), spec, sums, seconds
     )

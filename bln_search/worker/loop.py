@@ -143,7 +143,6 @@ class QueueWorker:
             self.exports.wait_for_thread()
 
     def _run_or_analyze_next_study(self) -> bool:
-        """Run or analyse one study; False where none waits."""
         self.ledger.check_schema_unchanged()
         study_id = self.ledger.queue.claim_next_study(self.name, may_be_alive, self.cap)
         self.study_id = study_id
@@ -154,7 +153,6 @@ class QueueWorker:
         return True
 
     def _has_disk_space_for_study(self) -> bool:
-        """Whether a study may start; a change is logged once."""
         reason = self.find_disk_problem()
         if reason is not None and not self.is_disk_low:
             _log.error(
@@ -273,17 +271,13 @@ class QueueWorker:
 
 
 class _LoggingRunWatcher:
-    """Logs the progress of a study."""
-
     def __init__(self, study_id: int) -> None:
         self.study_id = study_id
 
     def on_run_start(self, trials: int) -> None:
-        """Log the number of open trials."""
         _log.info("study %d: %d open trials", self.study_id, trials, extra={"study_id": self.study_id})
 
     def on_message(self, trial: TrialSpec, message: Message) -> None:
-        """Log the end of a trial."""
         end = describe_trial_end(message)
         if end is not None:
             log_fields = {"study_id": self.study_id, "trial": trial.key}

@@ -8,7 +8,7 @@ from bln_search.core.enums import ProbeKind
 from bln_search.core.errors import DataError
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import use_trained_network
-from bln_search.execution.trial_probes import measure_trial_probes
+from bln_search.execution.trial_evaluation import measure_trial_probes
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.study_code import check_code_of_study

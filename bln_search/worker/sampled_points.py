@@ -59,7 +59,6 @@ class StudyPointSampler:
             )
 
     def _restore_samplers_from_ledger(self) -> None:
-        """Synchronize the records of the samplers with the ledger."""
         points = self.ledger.trials.list_sampled_trials_grouped_by_point(self.study_id)
         for label, sampler in self.samplers.items():
             arm_points = [trials for trials in points if self._is_search_trial_of_arm(trials[0].trial, label)]
@@ -89,7 +88,6 @@ class StudyPointSampler:
         return label not in self.samplers or self.counts[label] >= self._num_points_per_arm
 
     def _list_arms_ready_for_point(self) -> list[str]:
-        """Arms that can have a further point now."""
         return [
             label
             for label, sampler in self.samplers.items()
@@ -155,7 +153,6 @@ class StudyPointSampler:
         return finite and num_grid_points(space) <= LARGEST_GRID
 
     def _iter_unknown_points(self, label: str) -> Iterator[Point]:
-        """Every valid point of the space that is not in the ledger."""
         arm = next(arm for arm in self.spec.arms if arm.label == label)
         for point in iter_grid_points(self.spec.space or {}):
             with suppress(SpecError):
@@ -216,7 +213,6 @@ class StudyPointSampler:
 
     @property
     def _num_points_per_arm(self) -> int:
-        """Points of each arm."""
         assert self.spec.search is not None
         assert self.spec.space is not None
         return num_points_per_arm(self.spec.search, self.spec.space)

@@ -79,7 +79,6 @@ class SeedLooks:
         self.on_look(seed_looks_sentence(self.spec, self.ledger.trials.list_trials(self.study_id)))
 
     def _find_unneeded_arms(self, analysis: Analysis, seeds: int) -> dict[str, str]:
-        """The arms whose further trials are not needed, each with the reason."""
         arms = [arm.label for arm in self.spec.arms]
         comparison, recommendation = analysis.comparison, analysis.recommendation
         if comparison is None or recommendation is None:

@@ -169,7 +169,6 @@ class _StudyRun:
         self.is_aborted = False
 
     def request_stop(self, number: int) -> None:
-        """Stop at the next call of `on_tick`, because of this signal."""
         self.stop_signal = number
 
     def on_tick(self, tokens: list[int]) -> None:  # noqa: ARG002 - this run knows its attempts
@@ -203,7 +202,6 @@ class _StudyRun:
             self.ledger.attempts.release_attempts(list(self.trial_by_token))
 
     def close_samplers(self) -> None:
-        """Close the samplers that `load_and_count_open_trials` opened."""
         if self.points is not None:
             self.points.close()
 
@@ -227,13 +225,11 @@ class _StudyRun:
 
     @property
     def has_no_further_points(self) -> bool:
-        """Whether no further point will be added."""
         if self.points is None or self.best_points is None:
             return False
         return self.points.is_exhausted and self.best_points.is_exhausted
 
     def finish(self) -> StudyState:
-        """End the run; returns the state of the study."""
         return self.ledger.studies.finish_run(
             self.study.id,
             exhausted=self.has_no_further_points,

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from bln_search.data.inputs import make_structured_inputs
-from bln_search.evaluation import collect_moments_with_frozen_weights, moment_passes
+from bln_search.evaluation import collect_moments_with_frozen_weights, populations
 from bln_search.models import build_model
 from bln_search.models.recurrent.time_step_norms import TimeStepNorms
 from bln_search.norms import BLN, make_norm
@@ -49,8 +49,8 @@ def assert_same_moments(network, inputs, *, is_at_once=True):
 
 @pytest.fixture
 def few_at_once(monkeypatch):
-    monkeypatch.setattr(moment_passes, "_CHECKED_MINI_BATCHES", 3)
-    monkeypatch.setattr(moment_passes, "_MOST_MINI_BATCHES", 3)
+    monkeypatch.setattr(populations, "_CHECKED_MINI_BATCHES", 3)
+    monkeypatch.setattr(populations, "_MOST_MINI_BATCHES", 3)
 
 
 @pytest.mark.usefixtures("few_at_once")

@@ -120,7 +120,7 @@ def test_a_state_is_saved_within_an_epoch_once_the_interval_has_passed(environme
         return training
 
     make = resumable_training.ResumableTraining
-    monkeypatch.setattr("bln_search.execution.saved_training._LEAST_WORK_PER_SAVE", 0)
+    monkeypatch.setattr("bln_search.execution.resumable_training._LEAST_WORK_PER_SAVE", 0)
     monkeypatch.setattr("bln_search.execution.trial_training.ResumableTraining", attempt)
     for _ in range(4):
         with pytest.raises(Killed):

@@ -122,14 +122,12 @@ class _HalfPrecisionDetector(TorchDispatchMode):
         self.half = False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run the operation and check the dtype of its result."""
         result = func(*args, **(kwargs or {}))
         self.half = self.half or getattr(result, "dtype", None) in (torch.float16, torch.bfloat16)
         return result
 
 
 def _uses_half_precision(evaluator: RowEvaluator, inputs: Inputs) -> bool:
-    """Return whether the network computes in half precision inside."""
     detector = _HalfPrecisionDetector()
     with detector:
         evaluator.plain_outputs(0, first_examples_if_sliceable(inputs, 2))

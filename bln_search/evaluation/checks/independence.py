@@ -112,7 +112,6 @@ def do_outputs_depend_on_earlier_passes(network: nn.Module, inputs: tuple[Inputs
 
 
 def _make_evaluator_of_mini_batch_row(network: nn.Module) -> RowEvaluator:
-    """Return an evaluator of the row with mini-batch statistics."""
     layers = get_norms_by_name(network)
     from_batch = next(
         configuration for configuration in list_possible_configurations(layers) if configuration.uses_no_stored_value

@@ -85,7 +85,6 @@ class SpotChecks:
     def _check_rounding_explains_difference(
         self, group: BatchGroup, index: int, batch: MiniBatch, row: int, fused: Tensor, plain: Tensor
     ) -> None:
-        """Raise ModelError unless rounding explains the difference."""
         evaluator, epsilon = self.evaluator, self.epsilon
         if self.double is not None:
             start = index * group.size

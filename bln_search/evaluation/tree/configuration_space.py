@@ -146,7 +146,6 @@ def _find_undefined_reason(
 def _possible_configurations(
     layers: Mapping[str, Normalization], *, is_fixed: bool
 ) -> tuple[InferenceConfiguration, ...]:
-    """Return every configuration of the layers of a choice; of a fixed one, the present configuration of its layer."""
     if is_fixed:
         return tuple(layer.configuration for layer in layers.values())
     return list_possible_configurations(layers)
@@ -167,7 +166,6 @@ def _layer_indices_by_choice(
     groups: Mapping[str, Sequence[str]],
     others: UngroupedLayers = UngroupedLayers.FREE,
 ) -> dict[str, list[int]]:
-    """Return the indices of the layers of each choice, ordered by the first layer."""
     if scope is LayerScope.GLOBAL:
         return {"all layers": list(range(len(names)))}
     if scope is LayerScope.PER_LAYER:

@@ -15,7 +15,7 @@ from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork
-from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
+from bln_search.evaluation.tree.score_sums import RunningScoreSums
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.norms.row_batching.row_tensor import Populations
 

@@ -101,7 +101,6 @@ class PlainPerLayerEvaluator(PerLayerEvaluator):
             self._cache_bytes += size
 
     def _score_batch(self, batch: int, key: bytes) -> _Scores:
-        """Return losses and correctness of one mini-batch by a forward pass of the configured network."""
         inputs, targets = self.batches[batch]
         with self._passes.pass_of_row(key, is_continued=True):
             outputs = self.network(inputs.clone())

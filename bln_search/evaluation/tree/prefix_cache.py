@@ -92,7 +92,6 @@ class GroupCacheView:
 
 
 def _prefix_of_all_configurations(trie: ConfigurationTrie) -> Prefix:
-    """Return the leading digits that all configurations share."""
     first, last = trie.digits[0], trie.digits[-1]
     different = (first != last).nonzero()[0]
     return tuple(int(digit) for digit in (first if len(different) == 0 else first[: different[0]]))

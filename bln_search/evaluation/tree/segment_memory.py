@@ -66,7 +66,6 @@ def measure_memory_of_all_segments(network: SegmentedNetwork, mini_batch: Tensor
 def _measure_bytes_and_outputs(
     network: SegmentedNetwork, mini_batch: Tensor
 ) -> tuple[tuple[int, ...], list[tuple[Any, ...]]]:
-    """Return the bytes of the largest tensor of each segment, and the outputs of each segment."""
     largest, outputs = [], []
     values: tuple[Any, ...] = (mini_batch.clone(),)
     with use_training_sources_in_evaluation(network.layers):
@@ -79,8 +78,6 @@ def _measure_bytes_and_outputs(
 
 
 class _MeasuringInterpreter(fx.Interpreter):
-    """Runs a segment and records the size of the largest tensor that it computes."""
-
     def __init__(self, segment: Any) -> None:
         super().__init__(segment)
         self.largest = 0

@@ -19,13 +19,12 @@ from bln_search.core.per_layer import ConfigurationSpace
 from bln_search.data.inputs import require_single_tensor
 from bln_search.evaluation.batches import BatchGroup
 from bln_search.evaluation.scoring import score_examples
-from bln_search.evaluation.tree.batch_targets import BatchTargets
 from bln_search.evaluation.tree.configuration_space import make_inference_row
 from bln_search.evaluation.tree.factored_cross_entropy import try_compute_factored_cross_entropy
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_example_tensor
 from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
 from bln_search.evaluation.tree.last_layers import find_norm_linear_tanh_tail
-from bln_search.evaluation.tree.node_activations import Ids, NodeActivations
+from bln_search.evaluation.tree.node_activations import BatchTargets, Ids, NodeActivations
 from bln_search.evaluation.tree.prefix_cache import GroupCacheView
 from bln_search.evaluation.tree.segment_memory import MemoryOfAllSegments
 from bln_search.evaluation.tree.trie import ConfigurationTrie
@@ -154,13 +153,11 @@ class TreeTraversal:
     def _split_paths_by_option(
         self, paths: NodeActivations, depth: int, choice: int, trie: ConfigurationTrie
     ) -> Iterator[tuple[NodeActivations, int]]:
-        """Yield the paths of each option of an earlier choice, with that option."""
         digits = trie.digits[trie.first_configuration_of_nodes[depth - 1][paths.ids], choice]
         for digit in np.unique(digits):
             yield paths.select_nodes(np.flatnonzero(digits == digit)), int(digit)
 
     def _options_of_children(self, paths: NodeActivations, depth: int, trie: ConfigurationTrie) -> tuple[int, ...]:
-        """Return the options that occur as children of any of these nodes."""
         starts, stops = trie.children[depth][paths.ids], trie.children[depth][paths.ids + 1]
         if (stops - starts).max() == len(self.space.choices[depth].options):
             return tuple(range(len(self.space.choices[depth].options)))
@@ -303,7 +300,6 @@ def _children_by_options(
 
 
 def _expand_output_to_rows(value: Any, copies: int) -> Any:
-    """Return an output of a segment with one copy for each row."""
     if not isinstance(value, RowBatchedTensor):
         return value
     data = remove_row_tag(value)

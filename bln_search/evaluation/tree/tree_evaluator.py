@@ -20,7 +20,7 @@ from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOpti
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, split_at_norms
 from bln_search.evaluation.tree.per_layer_evaluator import GroupSums, PerLayerEvaluator
 from bln_search.evaluation.tree.prefix_cache import ActivationPrefixCache
-from bln_search.evaluation.tree.score_collectors import BYTES_OF_SUMS, BatchScoreSums, ExampleScores
+from bln_search.evaluation.tree.score_sums import BYTES_OF_SUMS, BatchScoreSums, ExampleScores
 from bln_search.evaluation.tree.segment_memory import choose_chunk_bytes, measure_memory_of_all_segments
 from bln_search.evaluation.tree.traversal import OnLosses, TreeTraversal
 from bln_search.evaluation.tree.trie import (
@@ -118,7 +118,6 @@ class TreePerLayerEvaluator(PerLayerEvaluator):
     def _sum_scores(
         self, trie: ConfigurationTrie, group: Sequence[int]
     ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Return sums of losses and numbers of correct answers of each configuration over a group of mini-batches."""
         sums = BatchScoreSums(len(trie), len(group), self._example.device)
         self._traverse_batches(trie, group, sums)
         return sums.losses.sum(1).cpu().numpy(), sums.correct.sum(1).cpu().numpy()

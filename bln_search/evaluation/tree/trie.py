@@ -62,6 +62,5 @@ def sorted_unique_configurations_with_inverse(digits: Digits) -> tuple[Digits, N
 
 
 def _indices_of_new_prefixes(digits: Digits, depth: int) -> NDArray[np.int64]:
-    """Return the indices at which a new prefix of length `depth` begins."""
     changed = (digits[1:, :depth] != digits[:-1, :depth]).any(1)
     return np.concatenate([[0], np.flatnonzero(changed) + 1]).astype(np.int64)

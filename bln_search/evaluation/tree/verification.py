@@ -94,7 +94,6 @@ def check_sample_against_plain_passes(evaluator: PerLayerEvaluator) -> None:
 
 
 def _choose_digits_to_check(space: ConfigurationSpace) -> list[tuple[int, ...]]:
-    """Return the first and the last configuration, one of which uses population means, and some drawn ones."""
     generator = np.random.default_rng(0)
     drawn = [
         tuple(int(generator.integers(radix)) for radix in space.num_options_per_choice)

@@ -136,7 +136,6 @@ class LocalExecutor:
         return self._num_processes(trials) * self.trials_per_process
 
     def _num_processes(self, trials: int) -> int:
-        """Number of worker processes for this number of trials."""
         if self.requested_workers is not None:
             return self.requested_workers
         device = self.environment.device
@@ -161,8 +160,10 @@ class LocalExecutor:
             if task.alone:  # idle processes occupy memory that the trial needs
                 _end_worker_processes([worker for worker in live if not worker.tasks])
                 _remove_ended_workers(live)
+            worker = self._find_free_worker(live)
             try:
-                worker = self._choose_or_start_worker(live)
+                if worker is None or (worker.tasks and self._may_start_process(live)):
+                    worker = self._start_worker_process(live)
             except (OSError, EOFError, MemoryError) as error:
                 reason = f"no process for the trial could be started: {type(error).__name__}: {error}"
                 self._report_lost_process(
@@ -197,13 +198,6 @@ class LocalExecutor:
             and any(may_be_fused_with_others(task.trial) for task in tasks)
         )
 
-    def _choose_or_start_worker(self, live: list[_WorkerProcess]) -> _WorkerProcess:
-        """An idle process, otherwise a new one if there may be one more. Raises as `_start_worker_process`."""
-        worker = self._find_free_worker(live)
-        if worker is None or (worker.tasks and self._may_start_process(live)):
-            return self._start_worker_process(live)
-        return worker
-
     def _may_start_process(self, live: list[_WorkerProcess]) -> bool:
         capacity = min(self.workers, self.workers_per_device * len(self.health.usable_devices))
         return len(live) < capacity and not self.losses.is_start_delayed and not self.losses.has_too_many_lost_processes
@@ -230,7 +224,8 @@ class LocalExecutor:
             gpu_fraction=gpu_fraction,
             runs_one_trial=self.trials_per_process == 1,
         )
-        process = _make_forkserver_process(
+        context: Any = CONTEXT
+        process: BaseProcess = context.Process(
             target=_run_with_limited_output, args=(output.writer, run_worker, worker_end, environment), daemon=True
         )
         try:
@@ -260,7 +255,6 @@ class LocalExecutor:
                 self._receive_message(worker, task, message, on_message)
 
     def _end_if_stalled(self, worker: _WorkerProcess, on_message: OnMessage) -> None:
-        """Kill a process that makes no progress, and report the failure of its trials."""
         if not worker.tasks or not self.clock.is_stalled(worker):
             return
         if len(worker.tasks) > 1:
@@ -272,7 +266,6 @@ class LocalExecutor:
     def _receive_message(
         self, worker: _WorkerProcess, task: TrialTask, message: Message, on_message: OnMessage
     ) -> None:
-        """Report a message of a trial, and what follows from it."""
         if isinstance(message, TERMINAL_MESSAGES):
             del worker.tasks[task.token]
             self._record_health(worker.device, message)
@@ -291,7 +284,6 @@ class LocalExecutor:
                 worker.connection.send((task.token, decision))
 
     def _record_health(self, device: str, message: Message) -> None:
-        """Record what the end of a trial tells about its device."""
         if not isinstance(message, TaskFailed):
             self.health.record_completed_trial(device)
         elif message.device_unusable:
@@ -335,7 +327,6 @@ def _run_with_limited_output(
     connection: Connection,
     environment: ExecutionEnvironment,
 ) -> None:
-    """The main function of a process: runs trials, and sends what it prints to the driver."""
     print_to_connection(writer)
     run(connection, environment)
 
@@ -348,12 +339,6 @@ def _remove_ended_workers(live: list[_WorkerProcess]) -> None:
             worker.connection.close()
             with suppress(ValueError):  # it was killed and has not ended
                 worker.process.close()
-
-
-def _make_forkserver_process(**arguments: Any) -> BaseProcess:
-    context: Any = CONTEXT
-    process: BaseProcess = context.Process(**arguments)
-    return process
 
 
 def _end_worker_processes(live: list[_WorkerProcess]) -> None:

@@ -60,12 +60,10 @@ class _Trial:
 
     @property
     def has_begun(self) -> bool:
-        """Has the trial taken its first step?"""
         return self.generators is not None
 
     @property
     def may_be_fused(self) -> bool:
-        """May the trial be trained with others?"""
         return may_be_fused_with_others(self.task.trial)
 
 
@@ -226,7 +224,6 @@ class TrialGroup:
         return program
 
     def _train_otherwise(self, key: Hashable, trials: Sequence[_Trial], failure: TaskFailed) -> _Programs:
-        """Train the next epoch of trials that failed together."""
         if failure.process_unusable:
             self._fail_all(trials, failure)
             return {}

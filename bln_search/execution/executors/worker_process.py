@@ -82,7 +82,6 @@ class _Inbox:
 
     @property
     def is_empty(self) -> bool:
-        """Is there nothing to receive now?"""
         return self._received.empty()
 
     def receive(self) -> ToWorker:
@@ -100,7 +99,6 @@ class _Inbox:
 
 
 def _name_gpu(failure: TaskFailed, device: str) -> TaskFailed:
-    """The failure with the GPU in its reason."""
     return replace(failure, reason=f"on {device}: {failure.reason}") if is_gpu(device) else failure
 
 

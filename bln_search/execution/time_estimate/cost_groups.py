@@ -1,4 +1,4 @@
-"""Trials of a study that cost the same: equal in everything but values that do not change the duration of a step."""
+"""Trials that cost the same: equal in everything but values that do not change the duration of a step."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ def list_expected_trials(study: StudySpec) -> tuple[TrialSpec, ...]:
 
 
 def _list_full_trials_at_bounds(study: StudySpec) -> tuple[TrialSpec, ...]:
-    """The trials of the best points, assumed at bounds of the space; none if they are not trained."""
     if not study.trains_best_points_after_search:
         return ()
     at_bounds = make_representative_trial_specs(study)

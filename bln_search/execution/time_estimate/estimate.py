@@ -199,7 +199,6 @@ def measure_process_start_seconds(stopwatch: DeviceSynchronizedClock) -> float:
 
 
 def _num_trials_without_sharing(environment: ExecutionEnvironment) -> int:
-    """Number of trials that run side by side without sharing a core or a GPU."""
     if is_gpu(environment.device):
         return len(list_devices_of_name(environment.device))
     return max(1, num_available_cores() // environment.threads)

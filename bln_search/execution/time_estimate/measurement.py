@@ -137,7 +137,6 @@ class _TrialMeasurement:
         return EvaluationPassTimes(times.fixed, times.batch * batch_size / measured_size)
 
     def _measure_corruption_seconds(self) -> float:
-        """Seconds in which one image is corrupted under all conditions."""
         conditions = self.trial.evaluation.conditions
         if not conditions:
             return 0.0

@@ -15,7 +15,7 @@ from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
 from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.tree.per_layer_evaluator import PerLayerEvaluator
-from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
+from bln_search.evaluation.tree.score_sums import RunningScoreSums
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.search.layers.effects import (
     list_configurations_with_one_flip,

@@ -17,7 +17,7 @@ from bln_search.evaluation.batches import MiniBatch, iter_mini_batches_with_fill
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, compute_space_size_with_all_options
 from bln_search.evaluation.tree.graph.segments import split_at_norms
-from bln_search.evaluation.tree.running_score_sums import RunningScoreSums
+from bln_search.evaluation.tree.score_sums import RunningScoreSums
 from bln_search.evaluation.tree.tree_evaluator import MAX_CONFIGURATIONS, TreePerLayerEvaluator
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import use_trained_network

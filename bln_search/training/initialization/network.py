@@ -69,7 +69,6 @@ def scale_weights_and_set_norm_parameters(
 def _find_scaling_rule(
     network: nn.Module, inputs: Tensor, spec: InitializationSpec, seed: int, input_moments: MeanVariance | None
 ) -> ScalingRule | None:
-    """Return the rule of the scaling; None where nothing is scaled."""
     if spec.statistics is ScalingStatistics.NONE:
         return None
     for name, module in network.named_modules():
@@ -97,7 +96,6 @@ class _InitializationPass:
         """Layers without a bias, their outputs, and the shifts that the normalization layers behind them add."""
 
     def set_layers(self, inputs: Tensor) -> None:
-        """Set the layers of the network."""
         with ExitStack() as stack:
             for name, module in self.network.named_modules():
                 if isinstance(module, Normalization):
@@ -155,7 +153,6 @@ class _InitializationPass:
             )
 
     def _claim_parameters(self, name: str, layer: Normalization) -> None:
-        """Raise ModelError where another normalization layer shares γ or β."""
         for parameter in layer.parameters(recurse=False) if layer.method.statistics else ():
             owner = self.owner_of.setdefault(parameter, name)
             if owner != name:
@@ -177,7 +174,6 @@ def _replace_forward(layer: nn.Module, forward: Any) -> Iterator[None]:
 
 @contextmanager
 def _restore_parameters_on_error(network: nn.Module) -> Iterator[None]:
-    """Restore the parameters of a network where an error leaves this context."""
     with ExitStack() as restoration:
         for parameter in network.parameters():
             restoration.callback(parameter.copy_, parameter.clone())

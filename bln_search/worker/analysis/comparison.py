@@ -112,7 +112,6 @@ def _load_outcome_table(
 def _group_evaluations_by_row_and_seed(
     records: Sequence[EvaluationRecord], split: Split
 ) -> dict[RowKey, dict[int, EvaluationRecord]]:
-    """The evaluations on a split by row and seed."""
     by_row: dict[RowKey, dict[int, EvaluationRecord]] = defaultdict(dict)
     for record in records:
         key = record.evaluation.key

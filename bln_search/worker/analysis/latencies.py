@@ -60,7 +60,6 @@ def measure_latencies_of_recommended_network(
 def _measure_network_latencies(
     environment: ExecutionEnvironment, trial: TrialSpec, checkpoint: CheckpointRecord, estimate: str | None
 ) -> list[RowLatency]:
-    """Latencies of the rows of a trial that read this estimate or none."""
     with use_trained_network(trial, checkpoint, environment) as loaded:
         label = estimate or trial.population_estimates[0]
         rows = [

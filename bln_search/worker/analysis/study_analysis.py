@@ -130,7 +130,6 @@ def compute_analysis_of_look(ledger: Ledger, study_id: int, seeds: int) -> Analy
 def _search_layers_if_requested(
     ledger: Ledger, study: StudyRecord, environment: ExecutionEnvironment, options: AnalysisLayerSearchOptions
 ) -> LayerSearchStatus:
-    """Search per-layer configurations where a complete study asks for it."""
     layers = study.spec.layers
     if layers is None or study.state is not StudyState.COMPLETE:
         return LayerSearchStatus()
@@ -221,7 +220,6 @@ def _analyze_without_layer_search(
 def _try_to_measure_latencies(
     ledger: Ledger, study: StudyRecord, recommendation: Recommendation, environment: ExecutionEnvironment
 ) -> Analysis:
-    """An analysis with latencies, device and threads only; empty if the measurement fails."""
     with capture_failure(study.id, "timed", transient=(CheckpointStoreError,)):
         check_code_of_study(ledger, study)
         latencies = measure_latencies_of_recommended_network(ledger, study.id, recommendation, environment)
@@ -231,7 +229,6 @@ def _try_to_measure_latencies(
 
 
 def _group_probe_losses_by_batch_size(probes: Sequence[TrialProbe]) -> dict[int, dict[RowKey, LossBySeed]]:
-    """Losses by inference batch size, row and seed, as far as they were probed."""
     losses: dict[int, dict[RowKey, LossBySeed]] = {}
     for trial_probe in probes:
         by_row = losses.setdefault(trial_probe.probe.key.batch_size, {})

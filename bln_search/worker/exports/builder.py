@@ -27,8 +27,13 @@ from bln_search.core.process_identity import may_be_alive
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.storage.leases import LEASE
 from bln_search.storage.ledger import Ledger
-from bln_search.worker.exports.archive import ArchiveTask, remove_abandoned_folders, scratch_folder
-from bln_search.worker.exports.process import ArchiveProcess, BuildFailure
+from bln_search.worker.exports.archive import (
+    ArchiveProcess,
+    ArchiveTask,
+    BuildFailure,
+    remove_abandoned_folders,
+    scratch_folder,
+)
 from bln_search.worker.exports.trained_row import load_requested_row
 
 _log = logging.getLogger(__name__)
@@ -111,7 +116,6 @@ class ExportBuilder:
                 self._stopping.wait(_RETRY_DELAY)
 
     def _build_next_export(self) -> bool:
-        """Build one export; False where none waits."""
         self._remove_expired_archives_if_due()
         if not self.ledger.export_jobs.has_open_exports() or self.find_disk_problem() is not None:
             return False
@@ -184,7 +188,6 @@ class ExportBuilder:
         _log.info("study %d: export %d is ready", record.study_id, record.id, extra={"study_id": record.study_id})
 
     def _remove_expired_archives_if_due(self) -> None:
-        """Remove archives that have expired, once a minute."""
         if time.monotonic() < self._expiry_at:
             return
         self._expiry_at = time.monotonic() + _EXPIRY_INTERVAL

@@ -20,8 +20,8 @@ from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.states import ExportState, StudyState
 from bln_search.storage.exports.jobs import MAX_TRIES
 from bln_search.worker.exports import builder as builder_module
+from bln_search.worker.exports.archive import ArchiveProcess, BuildFailure
 from bln_search.worker.exports.builder import ArchiveRetentionLimits
-from bln_search.worker.exports.process import ArchiveProcess, BuildFailure
 from tests.end_to_end.service import until
 from tests.worker.exports.conftest import WEEK
 from tests.worker.worker_study import worker_study

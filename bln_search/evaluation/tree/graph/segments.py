@@ -79,13 +79,10 @@ def check_no_norms_in_recurrent_layers(network: nn.Module) -> None:
 
 
 def _called_module_name(node: fx.Node) -> str:
-    """Return the name of a module in its network."""
     return str(node.target).removeprefix(ROOT).removeprefix(".")
 
 
 class _NodeKind(Enum):
-    """Kind of the value that a node of the graph computes."""
-
     EXAMPLES = "depends on the values of examples"
     NUMBER = "read from the shape of examples"
     DERIVED = "depends on numbers and parameters only: each segment computes it again"
@@ -96,7 +93,6 @@ _ATTRIBUTES = {"shape", "ndim", "dtype", "device", "is_cuda", "layout"}
 
 
 def _reads_shape_or_dtype(node: fx.Node) -> bool:
-    """Return whether this node reads a tensor's shape or dtype, not its values."""
     if node.op == "call_method":
         return node.target in _METHODS
     return node.op == "call_function" and node.target is getattr and node.args[1] in _ATTRIBUTES
@@ -170,7 +166,6 @@ class _GraphPartition:
         return _GraphPartition(nodes, segment_of, computed, derived, sources, output)
 
     def build_segments(self, root: nn.Module) -> tuple[Segment, ...]:
-        """Return each segment as a module."""
         return tuple(self._build_segment(root, index) for index in range(len(self.computed)))
 
     def _build_segment(self, root: nn.Module, index: int) -> Segment:
@@ -185,7 +180,6 @@ class _GraphPartition:
         return fx.GraphModule(root, graph).eval()
 
     def _nodes_needed_later(self, index: int) -> list[fx.Node]:
-        """Return the nodes computed up to a segment that later segments need."""
         if index == len(self.computed) - 1:
             return [self.output]
         later = [node for nodes in self.computed[index + 1 :] for node in nodes]

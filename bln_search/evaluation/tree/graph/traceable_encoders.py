@@ -42,7 +42,6 @@ def _encoder_forward(
     src_key_padding_mask: Any = None,
     is_causal: bool | None = None,  # noqa: FBT001
 ) -> Any:
-    """Forward pass of `nn.TransformerEncoder` without nested tensors."""
     mask, padding = _trace_additive_mask(mask, src), _trace_additive_mask(src_key_padding_mask, src)
     for layer in encoder.layers:
         src = layer(src, src_mask=mask, is_causal=bool(is_causal), src_key_padding_mask=padding)

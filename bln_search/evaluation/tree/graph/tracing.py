@@ -112,14 +112,12 @@ def trace_to_root_and_graph(network: nn.Module) -> tuple[SingleInputModule, fx.G
 
 
 def _find_untraceable_module(tracer: fx.Tracer, network: nn.Module) -> str:
-    """Return the innermost module whose forward pass was traced when tracing failed."""
     name, kind = next(reversed(tracer.module_stack.values()), (ROOT, type(network)))
     inner = name.removeprefix(ROOT).removeprefix(".")
     return f"its module {inner} ({kind.__name__})" if inner else "its own forward pass"
 
 
 def _list_required_parameters(network: nn.Module) -> list[str]:
-    """Return the parameters of the forward pass without a default."""
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     try:
         parameters = inspect.signature(network.forward).parameters

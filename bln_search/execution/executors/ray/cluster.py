@@ -132,7 +132,6 @@ def _list_nodes_if_connected() -> list[Node] | None:
 
 
 def _find_own_raylet_pid() -> int | None:
-    """The process id of the raylet of the cluster that this process started."""
     node = ray._private.worker._global_node
     raylets: list[Any] = [] if node is None else node.all_processes.get("raylet", [])
     return raylets[0].process.pid if raylets else None

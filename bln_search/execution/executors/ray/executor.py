@@ -161,8 +161,6 @@ class _AbortTune(BaseException):
 
 
 class _TuneRun:
-    """One call of `Tuner.fit`."""
-
     def __init__(
         self,
         executor: RayExecutor,
@@ -224,7 +222,6 @@ class _TuneRun:
             raise self.error
 
     def _next_tasks(self) -> tuple[TrialTask, ...]:
-        """The tasks of the next process; none if there is none now."""
         self._on_tune_tick()
         tasks: list[TrialTask] = []
         with self._keep_exception_and_abort_tune():
@@ -237,7 +234,6 @@ class _TuneRun:
         return tuple(tasks)
 
     def _may_get_more_tasks(self) -> bool:
-        """Can a task follow although there is none now?"""
         return bool(self.live) or self.groups.postponed_task is not None or self.cluster.is_unresponsive
 
     def _max_live_tune_trials(self) -> int:
@@ -273,7 +269,6 @@ class _TuneRun:
         return stop
 
     def _forget_task(self, token: int) -> bool:
-        """A task has ended; returns whether it was live."""
         self.process_of.pop(token, None)
         return self.live.pop(token, None) is not None
 

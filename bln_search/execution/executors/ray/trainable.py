@@ -117,7 +117,6 @@ class TaskTrainable(tune.Trainable):
         return result
 
     def _start_tasks(self) -> Steps:
-        """Start the tasks, as one program or one after another."""
         if self.are_fused and len(self.tasks) > 1:
             return _run_together(self.tasks, self.environment, self._send)
         return self._run_one_after_another()
@@ -153,7 +152,6 @@ class TaskTrainable(tune.Trainable):
         self.messages.append((task.token, message))
 
     def _fail_tasks(self, error: Exception) -> None:
-        """All tasks that have not ended failed."""
         failure = make_task_failed_message(error)
         if failure.process_unusable:
             self.process_error = error
