@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from bln_search.api.arguments import check_network_is_module, parse_flag
-from bln_search.api.fingerprint import NetworkFingerprint
+from bln_search.api.networks import NetworkFingerprint
 from bln_search.api.ranked.layers import PerLayerConfigurationWithPopulations
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.blend import PopulationWeight

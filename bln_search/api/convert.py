@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
 
+import torch
 from torch import Tensor, nn
 
 from bln_search.api.analytic_conversion import (
@@ -20,7 +21,6 @@ from bln_search.api.unconverted_layers import (
     check_not_wrapped_for_distributed_training,
     describe_unconverted_layer,
     format_unconverted_layers,
-    has_jit_compiled_module,
     is_unsupported_norm,
     original_class_name,
 )
@@ -174,7 +174,7 @@ def _why_no_layer_to_convert(network: nn.Module, modules: Modules, kept: Sequenc
     if any(isinstance(module, Normalization) for _, module in modules):
         return "the layers of this network are converted already: use it without converting it again"
     others = f"; it has {format_unconverted_layers(kept)}" if kept else ""
-    if has_jit_compiled_module(list(network.named_modules())):
+    if any(isinstance(module, torch.jit.ScriptModule) for module in network.modules()):
         return (
             f"this {original_class_name(network)} has no layer to convert that is not compiled by "
             f"torch.jit{others}: convert "

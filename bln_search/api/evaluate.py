@@ -21,7 +21,7 @@ from bln_search.api.inputs.loaders import Loader
 from bln_search.api.inputs.metrics import UserMetric, parse_metrics
 from bln_search.api.inputs.score import UserScore, parse_score
 from bln_search.api.network_evaluation import CheckedEvaluationArguments, NetworkEvaluator
-from bln_search.api.network_list import compute_fingerprints_unless_equal, parse_networks
+from bln_search.api.networks import compute_fingerprints_unless_equal, parse_networks
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.conditions import RankedConditions
 from bln_search.api.ranked.several_networks import combine_tables_over_networks

@@ -124,9 +124,14 @@ def fine_tune(
         return evaluate_configurations(tuned, train_loader, validation_loader, test_loader=test_loader, **options)
 
     before = rank_all_configurations()
-    row = _choose_training_row(choice, before)
+    if isinstance(choice, RankedConfiguration):
+        row = choice
+    else:
+        row = before.recommended if choice is None else before[str(choice)]
     is_estimated_anew = refresh is PopulationRefresh.EPOCH
-    _apply_row_without_warning(tuned, replace(row, measured_with=None) if is_estimated_anew else row)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BatchDependenceWarning)
+        apply_configuration(tuned, replace(row, measured_with=None) if is_estimated_anew else row)
     trainer = _FineTuningCallbacks(tuned, train_loader, options, per_slot=row.per_slot)
     tuning = FineTuningRun(
         tuned,
@@ -139,7 +144,7 @@ def fine_tune(
     )
     records = tuple(tuning.train_epochs())
     tuned.eval()
-    if refresh is PopulationRefresh.EPOCH:
+    if is_estimated_anew:
         trainer.refresh_population_values()
     for layer in get_norms_by_name(tuned).values():
         layer.population_outdated = False
@@ -183,21 +188,6 @@ def _copy_network(network: nn.Module) -> nn.Module:
     return copy
 
 
-def _choose_training_row(
-    choice: RankedConfiguration | InferenceConfiguration | str | None, before: RankedConfigurations
-) -> RankedConfiguration:
-    """The row under which to train; that of a table is taken as it is."""
-    if isinstance(choice, RankedConfiguration):
-        return choice
-    return before.recommended if choice is None else before[str(choice)]
-
-
-def _apply_row_without_warning(network: nn.Module, row: RankedConfiguration) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BatchDependenceWarning)
-        apply_configuration(network, row)
-
-
 class _FineTuningCallbacks:
     """Mini-batches, loss and population values of a network in training; options of `evaluate_configurations`."""
 
@@ -217,7 +207,7 @@ class _FineTuningCallbacks:
     def compute_mini_batch_mean_loss(self, batch: MiniBatch) -> tuple[Tensor, float]:
         """The mean loss of a mini-batch, and the sum of the weights of its examples."""
         inputs, targets = batch
-        with self.adapter.explained_failures(self.loader.name):
+        with self.adapter.caller.explained_failures(self.loader.name):
             outputs = self.adapter.network(inputs)
         if len(outputs) != len(targets):
             raise DataError(f"train_loader yields {len(targets)} targets for {len(outputs)} outputs")
@@ -230,7 +220,7 @@ class _FineTuningCallbacks:
     def refresh_population_values(self) -> None:
         """Give the layers population values of the present weights."""
         inputs = self.adapter.iter_population_inputs(self.loader)
-        with self.adapter.explained_failures(self.loader.name):
+        with self.adapter.caller.explained_failures(self.loader.name):
             frozen = collect_moments_with_frozen_weights(self.adapter.network, inputs)
         layers = get_norms_by_name(self.network)
         moments = {**moments_by_estimate_from_training_history(layers), PopulationEstimate.FROZEN: frozen}

@@ -197,7 +197,10 @@ def search_layers(
             searched_score,
             memory_limit=memory_limit,
         )
-        with adapter.explained_failures("validation_loader", named_inputs), _named_inputs_in_errors(not_finite_note):
+        with (
+            adapter.caller.explained_failures("validation_loader", named_inputs),
+            _named_inputs_in_errors(not_finite_note),
+        ):
             evaluator = make_per_layer_evaluator(adapter.network, batches, populations, options, folds=fold_of_batch)
             if search is None:
                 spec = spec.model_copy(update={"search": _choose_exact_or_coordinate_search(evaluator, evaluations)})

@@ -188,7 +188,7 @@ class NetworkEvaluator:
         chosen = [split.batches[position] for position in batches]
         settings.progress.start_part(split.loader, "examples", sum(len(targets) for _, targets in chosen))
         inputs = ((name, inputs) for name, (inputs, _) in zip(names, chosen, strict=True))
-        with self._adapter.explained_failures(split.loader, inputs):
+        with self._adapter.caller.explained_failures(split.loader, inputs):
             return outcomes_or_undefined_reasons(
                 self._adapter.network,
                 chosen,
@@ -236,7 +236,7 @@ class NetworkEvaluator:
             recorder = SplitMetricRecorder(settings.metrics, len(rows), examples, settings.memory_limit)
             if settings.batch_sizes is not None:
                 settings.progress.start_part(f"{loader.name} in mini-batches of {batch_size}", "examples", examples)
-            with self._adapter.explained_failures(loader.name):
+            with self._adapter.caller.explained_failures(loader.name):
                 evaluations = evaluate_split(
                     self._adapter.network,
                     batches,

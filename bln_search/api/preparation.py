@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from torch import nn
 
 from bln_search.api.arguments import get_network_device
-from bln_search.api.fingerprint import NetworkFingerprint
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import RoleLoader
+from bln_search.api.networks import NetworkFingerprint
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.enums import Correction, PopulationEstimate, parse_enum
@@ -168,7 +168,7 @@ def _collect_moments_over_loader(
     Warns (UserWarning) if no mini-batch reaches a layer.
     """
     inputs = adapter.iter_population_inputs(loader)  # its first mini-batch may decide how the network is called
-    with adapter.explained_failures(loader.name):
+    with adapter.caller.explained_failures(loader.name):
         gathered = collect_moments_with_frozen_weights(adapter.network, inputs, kept=kept)
     size = max((moments.batch_size for moments in gathered.values()), default=None)
     for layer in layers.values():

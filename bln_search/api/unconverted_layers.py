@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
@@ -12,14 +12,13 @@ from bln_search.core.errors import ModelError
 from bln_search.norms import Normalization
 from bln_search.norms.replacement import KEPT, NotReplacedReason, class_path, find_registered_class
 
+_LAZY = (
+    *(nn.LazyBatchNorm1d, nn.LazyBatchNorm2d, nn.LazyBatchNorm3d),
+    *(nn.LazyInstanceNorm1d, nn.LazyInstanceNorm2d, nn.LazyInstanceNorm3d),
+)
 _REASONS: dict[type[nn.Module], str] = {
     nn.RMSNorm: "it does not subtract a mean",
-    nn.LazyBatchNorm1d: "it has no parameters before its first mini-batch",
-    nn.LazyBatchNorm2d: "it has no parameters before its first mini-batch",
-    nn.LazyBatchNorm3d: "it has no parameters before its first mini-batch",
-    nn.LazyInstanceNorm1d: "it has no parameters before its first mini-batch",
-    nn.LazyInstanceNorm2d: "it has no parameters before its first mini-batch",
-    nn.LazyInstanceNorm3d: "it has no parameters before its first mini-batch",
+    **dict.fromkeys(_LAZY, "it has no parameters before its first mini-batch"),
 }
 """Why layers of torch are kept. Lazy layers change their class with the first mini-batch."""
 
@@ -56,9 +55,11 @@ def describe_unconverted_layer(
     name: str, layer: nn.Module, not_replaced: NotReplacedReason | None = None
 ) -> UnconvertedLayer:
     """Return the description of a layer; by default with the reason for its class."""
+    is_compiled = isinstance(layer, torch.jit.ScriptModule)
+    path = original_class_name(layer) if is_compiled else class_path(type(layer))
     if not_replaced is None:
-        return UnconvertedLayer(name, _class_path_of_module(layer), _why_layer_is_kept(layer), is_variant=False)
-    return UnconvertedLayer(name, _class_path_of_module(layer), not_replaced.reason, not_replaced.has_counterpart)
+        return UnconvertedLayer(name, path, _why_layer_is_kept(layer), is_variant=False)
+    return UnconvertedLayer(name, path, not_replaced.reason, not_replaced.has_counterpart)
 
 
 def is_unsupported_norm(module: nn.Module) -> bool:
@@ -91,30 +92,20 @@ def check_not_wrapped_for_distributed_training(network: nn.Module) -> None:
             )
 
 
-def has_jit_compiled_module(modules: Sequence[tuple[str, nn.Module]]) -> bool:
-    """Whether a module is compiled by torch.jit."""
-    return any(isinstance(module, torch.jit.ScriptModule) for _, module in modules)
-
-
 def _has_weighted_or_norm_children(module: nn.Module) -> bool:
     """Whether a module holds other layers: with parameters, or for normalization. Activations are neither."""
     return any(
-        next(child.parameters(), None) is not None or isinstance(child, Normalization) or _is_named_norm(child)
+        next(child.parameters(), None) is not None
+        or isinstance(child, Normalization)
+        or find_registered_class(child) is not None
+        or "norm" in original_class_name(child).lower()
         for child in module.children()
     )
-
-
-def _is_named_norm(module: nn.Module) -> bool:
-    return find_registered_class(module) is not None or "norm" in original_class_name(module).lower()
 
 
 def original_class_name(module: nn.Module) -> str:
     """Return the name of a module's class, also for a module compiled by torch.jit."""
     return str(module.original_name) if isinstance(module, torch.jit.ScriptModule) else type(module).__name__
-
-
-def _class_path_of_module(module: nn.Module) -> str:
-    return original_class_name(module) if isinstance(module, torch.jit.ScriptModule) else class_path(type(module))
 
 
 def _why_layer_is_kept(layer: nn.Module) -> str:

@@ -9,7 +9,6 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.norms.analytic.layer import NormalizationFromWeights
@@ -70,17 +69,6 @@ def examples(dtype=torch.float64):
     return x, y, torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=16)
 
 
-def test_its_nine_configurations_are_ranked(trained):
-    x, y, loader = examples()
-    converted = bln_search.convert(trained, method="wn", example_inputs=x[:2])
-    ranked = bln_search.evaluate_configurations(converted, loader, loader)
-    losses = {str(row.configuration): row for row in ranked}
-    assert len(losses) == 9
-    with torch.no_grad():
-        expected = torch.nn.functional.cross_entropy(converted.eval()(x), y)
-    assert losses["AA--"].row.metrics[Split.VALIDATION].loss.mean == pytest.approx(float(expected), rel=1e-6)
-
-
 def test_a_failed_conversion_leaves_the_network_unchanged(trained):
     trained.head[4] = nn.Softmax(1)
     trained.head.append(nn.BatchNorm1d(3))
@@ -93,7 +81,7 @@ def test_a_failed_conversion_leaves_the_network_unchanged(trained):
 def test_inputs_are_needed_with_these_methods_only(trained):
     with pytest.raises(ModelError, match="example_inputs=inputs"):
         bln_search.convert(trained, method="ap2")
-    with pytest.raises(ModelError, match="belongs to wn, normprop and ap2"):
+    with pytest.raises(ModelError, match="belongs to wn, normprop, ap2, not"):
         bln_search.convert(trained, method="bn", example_inputs=torch.zeros(2, 3, 8, 8))
     with pytest.raises(ModelError, match="give the whole network"):
         bln_search.convert(nn.BatchNorm1d(3), method="wn", example_inputs=torch.zeros(2, 3))

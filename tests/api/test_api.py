@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import subprocess
 import sys
 
@@ -35,35 +34,6 @@ def test_own_network_is_ranked_and_configured_in_five_lines():
         bln_search.apply_configuration(network, ranked[index])
         assert mean_loss(network, make_loader(seed=1)) == pytest.approx(losses[index], rel=1e-6)
     assert "validation loss" in str(ranked)
-
-
-def trained_network():
-    network = make_network()
-    optimizer = torch.optim.Adam(network.parameters(), lr=0.02)
-    for _ in range(10):
-        for x, y in make_loader():
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(network(x), y).backward()
-            optimizer.step()
-    return network
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("sizes", [None, [5, 10]])
-def test_network_no_better_than_the_class_prior_has_a_warning(sizes):
-    untrained = make_network()
-    with torch.no_grad():
-        untrained[-1].weight.mul_(5)
-    ranked = bln_search.evaluate_configurations(untrained, make_loader(), make_loader(seed=1), batch_sizes=sizes)
-    share = torch.cat([y for _, y in make_loader(seed=1)]).double().mean().item()
-    guessed = -share * math.log(share) - (1 - share) * math.log(1 - share)
-    assert f"class frequencies {guessed:.4f} ({max(share, 1 - share):.1%})." in ranked.baseline_warning
-    assert ranked.baseline_warning in " ".join(str(ranked).split())
-    ranked = bln_search.evaluate_configurations(
-        trained_network(), make_loader(), make_loader(seed=1), batch_sizes=sizes
-    )
-    assert ranked.baseline_warning is None
-    assert "guessing" not in str(ranked)
 
 
 def test_targets_that_are_no_classes_have_no_baseline_warning():
@@ -116,57 +86,6 @@ def test_convert_makes_every_norm_a_bln_layer_with_its_features():
     assert network(torch.randn(2, 3, 8, 8)).shape == (2, 4, 6, 6)
 
 
-def test_a_misspelled_method_names_the_choices():
-    with pytest.raises(ModelError, match="choose bln, bn, ln, mbn, brn, wn, normprop, ap2, none or same"):
-        bln_search.convert(nn.Sequential(nn.BatchNorm1d(3)), method="smae")
-
-
-def test_a_shared_layer_stays_shared():
-    shared = nn.BatchNorm1d(6)
-    network = nn.Sequential(nn.Linear(6, 6), shared, nn.Linear(6, 6), shared)
-    bln_search.convert(network)
-    assert network[1] is network[3]
-    assert isinstance(network[1], bln_search.BLN)
-
-
-def test_convert_keeps_dtype_and_frozen_parameters():
-    network = nn.Sequential(nn.BatchNorm2d(3, affine=False), nn.LayerNorm(4, bias=False)).double()
-    network[1].weight.requires_grad_(False)
-    bln_search.convert(network)
-    assert {parameter.dtype for parameter in network.parameters()} == {torch.float64}
-    assert not any(parameter.requires_grad for parameter in network.parameters())
-
-
-def test_in_place_change_of_inputs_does_not_change_the_table():
-    class Changing(nn.Module):
-        def forward(self, x):
-            return x.mul_(2).sub_(1)
-
-    tables = []
-    for one_pass in (True, False):
-        network = nn.Sequential(Changing(), make_network())
-        ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1), one_pass=one_pass)
-        tables.append([(str(row), round(row.row.metrics[Split.VALIDATION].loss.mean, 5)) for row in ranked])
-    assert tables[0] == tables[1]
-
-
-def test_layer_used_only_in_training_has_no_configuration():
-    class WithHelper(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.main, self.helper = make_network(), bln_search.BLN(6)
-
-        def forward(self, x):
-            return self.main(self.helper(x) if self.training else x)
-
-    network = WithHelper()
-    with pytest.warns(UserWarning, match="reached the layer helper in evaluation mode"):
-        ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
-    bln_search.apply_configuration(network, ranked.best)
-    expected = ranked.best.row.metrics[Split.VALIDATION].loss.mean
-    assert mean_loss(network, make_loader(seed=1)) == pytest.approx(expected, rel=1e-6)
-
-
 def test_importing_packages_of_the_service_loads_no_torch():
     code = (
         "import bln_search, bln_search.core, bln_search.specs, bln_search.storage, bln_search.ranking, "
@@ -175,13 +94,3 @@ def test_importing_packages_of_the_service_loads_no_torch():
     )
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
     assert process.stdout.strip() == "[]"
-
-
-def test_one_validation_example_has_no_comparison():
-    network = nn.Sequential(bln_search.BN(4), nn.Linear(4, 2))
-    data = TensorDataset(torch.randn(6, 4), torch.zeros(6, dtype=torch.long))
-    single_example = TensorDataset(torch.randn(1, 4), torch.zeros(1, dtype=torch.long))
-    ranked = bln_search.evaluate_configurations(network, DataLoader(data, batch_size=3), DataLoader(single_example))
-    assert ranked.comparison is None
-    assert len(ranked) == 4
-    assert "Recommended" not in str(ranked)

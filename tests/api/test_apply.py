@@ -79,19 +79,6 @@ def test_a_code_is_warned_of_too(ranked, choice, expected):
     assert warns(network, choice) == expected
 
 
-def test_the_best_per_layer_configuration_is_warned_of_as_any_other():
-    layered = bln_search.search_layers(make_network(), make_loader(), make_loader(seed=1))
-    for row in layered.result.rows[:20]:
-        choice = layered.with_populations(PerLayerConfiguration.parse(row.configuration))
-        network = evaluated_network()
-        assert (
-            warns(network, choice)
-            == answers_depend_on_the_mini_batch(network)
-            == (not choice.configuration.is_deterministic)
-        )
-    assert not warns(make_network(), layered.best_batch_independent)
-
-
 def test_a_layer_that_evaluation_skips_is_not_warned_of():
     class TwoHeads(nn.Module):
         def __init__(self):

@@ -124,16 +124,6 @@ def test_another_row_is_recommended_under_a_harmful_shift():
     assert 0 < above.low < above.mean < above.high
 
 
-def test_current_configuration_is_one_row_for_all_batch_sizes():
-    network = bln_search.convert(trained("batch norm"), method="same")
-    ranked = evaluated(network, batches(1), batches(2), batch_sizes=[4, 20])
-    as_is_rows = [row for row in ranked if _key(row) == _key(ranked.as_is)]
-    assert [row.batch_sizes for row in as_is_rows] == [(4, 20)]
-    evaluated_rows = [row for row in ranked.board.rows if (row.configuration, row.estimate) == _key(ranked.as_is)]
-    assert {row.batch_size for row in evaluated_rows} == {4, 20}
-    assert len({row.metrics[Split.VALIDATION].loss.mean for row in evaluated_rows}) == 1
-
-
 @pytest.mark.parametrize("change", ["other row", "not converted"])
 def test_changed_network_has_no_current_row(change):
     name = "layer norm" if change == "not converted" else "batch norm"

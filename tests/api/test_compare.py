@@ -75,13 +75,6 @@ def test_three_rows_are_corrected_by_holm_over_all_pairs():
         assert by_name(result)[name].p == pytest.approx(min(adjusted[0, row], largest))
 
 
-def test_one_seed_is_compared_over_its_examples():
-    scores = draw_scores(seeds=1, rows=2, examples=50)
-    result = compare(scores, names="ab")
-    assert result.rows[1].p == pytest.approx(stats.ttest_rel(scores[0, 0], scores[0, 1]).pvalue)
-    assert "this seed on other examples (50 examples)" in str(result)
-
-
 def test_seeds_that_share_examples_vary_together_with_them():
     scores = draw_scores(rows=2, examples=40)
     both, of_seeds = (compare(table, names="ab").rows[1] for table in (scores, scores.mean(axis=2)))
@@ -160,11 +153,6 @@ def test_rows_with_equal_scores_are_practically_equal():
     assert (result.verdict, result.required) == ("better", None)
 
 
-def test_close_scores_in_double_precision_are_different_rows():
-    scores = 1e-9 * draw_scores(rows=2)
-    assert compare(1 + scores, names="ab").rows[1].difference == pytest.approx(np.diff(scores.mean(axis=0))[0], 1e-4)
-
-
 def test_a_constant_difference_is_reported_as_such():
     assert "the difference of b is the same everywhere" in str(compare({"a": [1, 2, 3], "b": [1.1, 2.1, 3.1]})).lower()
 
@@ -187,15 +175,6 @@ def test_the_table_is_exported_with_escaped_names():
     assert result.to_frame()["row"].tolist() == ["a|b_50%", "c"]
     assert "<table>" in result._repr_html_()
     assert repr(result) == "<ComparedScores: 2 rows, recommended a|b_50%, better>"
-
-
-def test_the_figure_has_the_differences_their_intervals_and_the_margin():
-    result = compare(-draw_scores(), names=NAMES, lower_is_better=False, practical=0.1)
-    figure = result.plot()
-    (trace,) = figure.data
-    assert list(trace.x) == [row.difference for row in result.rows]
-    assert np.add(trace.x, trace.error_x.array) == pytest.approx([row.high for row in result.rows])
-    assert (figure.layout.shapes[0].x0, figure.layout.shapes[0].x1) == (-0.1, 0.1)
 
 
 SCORES = draw_scores()
@@ -249,11 +228,6 @@ def test_a_trial_without_a_score_is_refused_unless_it_was_repeated():
     incomplete.add_trial(optuna.trial.create_trial(params={"optimizer": "adam", "seed": 5}, **failed))
     with pytest.raises(DataError, match="trial 15 is FAIL, and no completed trial has its parameters and seed"):
         compare(incomplete)
-
-
-def test_a_study_of_two_objectives_is_refused():
-    with pytest.raises(DataError, match="2 objectives"):
-        compare(optuna.create_study(directions=["minimize", "maximize"]))
 
 
 @pytest.mark.parametrize(("error", "recommended"), [(0.025, "best"), (0.035, "used")])

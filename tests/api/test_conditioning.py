@@ -81,20 +81,6 @@ def test_ill_conditioned_rows_are_evaluated_in_double_precision(one_pass):
         assert losses(ranked)[str(row)] == pytest.approx(plain.mean().item(), rel=1e-3)
 
 
-@pytest.mark.parametrize("one_pass", [True, False])
-def test_metrics_get_the_outputs_of_ill_conditioned_rows_in_double(one_pass):
-    """The metric is the mean loss itself: the two differ if it saw outputs of another precision."""
-    torch.manual_seed(3)
-    network = bln_search.convert(Deep().eval(), method="same")
-    validation = cut(20, 60, X[:1] + 1e-4 * X)
-    with pytest.warns(UserWarning, match="ill-conditioned"):
-        ranked = bln_search.evaluate_configurations(
-            network, cut(0, 20), validation, one_pass=one_pass, metrics={"mean": F.cross_entropy}
-        )
-    means = {str(row): row.metrics["validation"]["mean"] for row in ranked}
-    assert means == pytest.approx(losses(ranked), rel=1e-5)
-
-
 class Dropout(nn.Sequential):
     def forward(self, x):
         return super().forward(F.dropout(x, 0.3, training=True))

@@ -11,7 +11,6 @@ from torch import nn
 import bln_search
 from bln_search.norms import make_norm
 from bln_search.norms.network.layer_calls import collect_called_layers
-from bln_search.norms.network.unit_positions import expand_unit_parameters_to_inputs
 
 pytestmark = pytest.mark.filterwarnings("ignore:no mini-batch of")
 CALLS = {
@@ -85,19 +84,3 @@ def test_per_layer_search_has_the_layers(call):
     with pytest.warns(UserWarning, match="one by one"):
         layered = bln_search.search_layers(network, [*SMALL, *LARGE], [*SMALL, *LARGE])
     assert layered.best.layers == ("norms.0", "norms.1")
-
-
-@pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.float32])
-def test_parameters_of_units_are_expanded(call, dtype):
-    class OneLayer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm = make_norm("ln", 3, affine="unit")
-
-        def forward(self, x):
-            return CALLS[call](self.norm, x)
-
-    network = OneLayer().to(dtype)
-    expand_unit_parameters_to_inputs(network, torch.randn(5, 3, 4, 2, dtype=dtype))
-    assert network.norm.weight.shape == (3, 4, 2)

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from bln_search import BLN, apply_configuration, convert, evaluate_configurations, search_layers
+from bln_search import apply_configuration, convert, evaluate_configurations, search_layers
 from tests.support.tiers import thinned
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -54,12 +54,6 @@ def test_converted_encoder_has_all_sixteen_rows(layers):
         assert len(row.populations) == 2 * max(layers, 1) * row.configuration.uses_population
     for code in ("FFFF", "TTTT"):
         assert_called(apply_configuration(network, next(row for row in ranked if str(row.configuration) == code)))
-
-
-def test_bln_layer_assigned_to_an_encoder_is_called():
-    network = Classifier()
-    network.encoder.norm1, network.encoder.norm2 = BLN(8, batch_size=10), BLN(8, batch_size=10)
-    assert_called(network)
 
 
 def test_a_padding_mask_gives_no_nested_tensor():
@@ -129,20 +123,6 @@ def test_converted_encoder_treats_padding_as_torch(norm, aligned, encoder):
     for network in (plain, converted):
         network.requires_grad_(False)
     assert_as_before()
-
-
-@pytest.mark.parametrize("mask", [torch.zeros(7, 7, dtype=torch.bool), torch.zeros(7, 7, dtype=torch.double)])
-def test_padding_with_an_attention_mask_is_treated_as_torch(mask):
-    plain, converted = plain_and_converted(Pooling())
-    x = plain.embed(tokens())
-    with torch.no_grad():
-        padding = tokens() == 0 if mask.dtype == torch.bool else (tokens() == 0).double() * -1e9
-        expected = plain.encoder(x, mask, src_key_padding_mask=padding)
-        torch.testing.assert_close(converted.encoder(x, mask, src_key_padding_mask=padding), expected)
-        padded = x
-        for layer in converted.encoder.layers:
-            padded = layer(padded, src_key_padding_mask=padding)
-        assert padded.abs().amin() > 0, "a layer that is called by others puts no zeros"
 
 
 @pytest.mark.parametrize("mask_check", thinned([True, False], 2))

@@ -206,23 +206,9 @@ def test_divergence_is_reported_with_the_weights_of_the_last_complete_epoch():
     assert result.diverged in str(result)
 
 
-def test_other_losses_and_forward_functions_are_those_of_the_evaluation():
-    network = nn.Sequential(nn.Linear(4, D), make_norm("ln", D), nn.Linear(D, 1)).double()
-    data = [{"x": x, "labels": x.sum(1, keepdim=True)} for x, _ in make_data()]
-    _, result = bln_search.fine_tune(
-        network, "--FF", data, data, learning_rate=0.01, score="mse", forward=lambda model, batch: model(batch["x"])
-    )
-    assert loss(result.after["--FF"]) < loss(result.before["--FF"])
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"), [({"epochs": 0}, "at least 1"), ({"refresh": "sometimes"}, "epoch, never")]
 )
 def test_invalid_arguments_are_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         bln_search.fine_tune(make_network("bn"), "TT--", make_data(), make_data(), learning_rate=0.1, **arguments)
-
-
-def test_a_configuration_of_another_method_is_an_error():
-    with pytest.raises(KeyError):
-        bln_search.fine_tune(make_network("bn"), "TTFF", make_data(), make_data(), learning_rate=0.1)

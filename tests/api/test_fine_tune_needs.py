@@ -59,17 +59,3 @@ def test_an_object_that_cannot_be_copied_is_named():
 def test_a_network_without_a_parameter_to_train_is_an_error():
     with pytest.raises(ModelError, match="parameters that require gradients, and this Sequential has none"):
         tune(make_network().requires_grad_(requires_grad=False))
-
-
-@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, lambda: torch.set_grad_enabled(mode=False)])
-def test_disabled_gradients_are_an_error(context):
-    network = make_network()
-    with context(), pytest.raises(ModelError, match=r"call it outside of torch\.no_grad"):
-        tune(network)
-
-
-def test_a_network_made_in_inference_mode_is_an_error():
-    with torch.inference_mode():
-        network = make_network()
-    with pytest.raises(ModelError, match=r"was made in torch\.inference_mode"):
-        tune(network)

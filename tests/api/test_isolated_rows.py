@@ -278,13 +278,3 @@ class Harmless(Stateful):
         self.last = outputs
         self.calls = getattr(self, "calls", 0) + 1
         return outputs
-
-
-def test_state_without_effect_needs_no_plain_passes():
-    batches = make_data()
-    network = make_network(Harmless, batches)
-    ranked = bln_search.evaluate_configurations(network, batches, batches)
-    measured = [row.row.metrics["validation"].loss.mean for row in ranked]
-    assert measured == pytest.approx([mean_loss_alone(network, row, batches) for row in ranked], rel=1e-5)
-    assert "calls" not in vars(network)
-    assert "last" not in vars(network)

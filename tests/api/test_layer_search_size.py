@@ -94,16 +94,3 @@ def test_best_independent_has_the_lowest_loss_of_its_kind(search):
     assert best.configuration.is_deterministic
     assert losses[str(best)] == min(losses.values())
     bln_search.apply_configuration(network(), best)
-
-
-def test_layered_results_are_shown_short_in_a_debugger_and_as_a_table_in_a_notebook():
-    layered = bln_search.search_layers(network(), loader(60, 0), loader(40, 1))
-    best = layered.result.rows[0]
-    assert (
-        repr(layered)
-        == f"<RankedLayers: exact search of 256 configurations, best {best.configuration} {best.loss:.4f}>"
-    )
-    assert repr(layered.best) == f"<PerLayerConfigurationWithPopulations: {best.configuration}>"
-    html = layered._repr_html_()
-    assert f'<td style="text-align: left">{best.configuration}</td>' in html
-    assert "-fold cross-validation" in html

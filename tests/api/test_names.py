@@ -7,11 +7,8 @@ import torch
 from torch import nn
 
 from bln_search import apply_configuration, evaluate_configurations, search_layers
-from bln_search.api.ranked.layers import PerLayerConfigurationWithPopulations
-from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import Correction, PopulationEstimate, Split
-from bln_search.core.errors import DataError, ModelError
-from bln_search.core.per_layer import PerLayerConfiguration
+from bln_search.core.enums import PopulationEstimate
+from bln_search.core.errors import DataError
 from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.norms import BLN
 
@@ -47,17 +44,6 @@ def test_moments_under_other_layer_names_are_rejected(evaluate, change, message)
         evaluate(model, batches(), batches(), gathered={PopulationEstimate.EPOCH: renamed})
 
 
-def test_moments_of_layers_reached_only_in_training_are_accepted():
-    model = network()
-    model.spare = BLN(8)
-    model.forward = lambda x: nn.Sequential.forward(model[:5], x)
-    moments = collect_moments_with_frozen_weights(model, (x for x, _ in batches()))
-    all_moments = {**moments, "spare": moments["1"]}
-    with pytest.warns(UserWarning, match="no mini-batch of train_loader reached the layer spare"):
-        ranked = evaluate_configurations(model, batches(), batches(), gathered={PopulationEstimate.EPOCH: all_moments})
-    assert len({row.metrics[Split.VALIDATION].loss.mean for row in ranked.board.rows}) > 1
-
-
 class Backwards(nn.Module):
     """Its layers are reached in another order than they are defined in."""
 
@@ -81,25 +67,6 @@ def test_row_and_its_text_apply_the_same_configuration():
     ]
     assert by_row[0] == by_row[1] == by_row[2]
     assert by_row[3] == {"n1": "TTFT", "n2": "FTTT"}
-
-
-def test_untraceable_network_needs_layer_names():
-    class Branching(Backwards):
-        def forward(self, x):
-            return super().forward(x if x.sum() > 0 else -x)
-
-    model = Branching()
-    moments = collect_moments_with_frozen_weights(model, (x for x, _ in batches()))
-    for name in ("n1", "n2"):
-        layer = getattr(model, name)
-        layer.configure(InferenceConfiguration("TTTT"), layer.compute_population(moments[name], Correction.BESSEL))
-    with pytest.raises(ModelError, match=r"order in which this Branching .* FFFT\.FFTF cannot be applied"):
-        apply_configuration(model, "FFFT.FFTF")
-    apply_configuration(model, "FFTF.FFTF")
-    assert [str(layer.configuration) for layer in (model.n2, model.n1)] == ["FFTF", "FFTF"]
-    configuration = PerLayerConfiguration.parse("FFFT.FFTF")
-    apply_configuration(model, PerLayerConfigurationWithPopulations(configuration, ("n1", "n2"), {}))
-    assert [str(layer.configuration) for layer in (model.n2, model.n1)] == ["FFTF", "FFFT"]
 
 
 def test_population_from_few_mini_batches_gives_a_warning():

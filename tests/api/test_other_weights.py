@@ -107,10 +107,6 @@ def test_values_are_applied_to_equal_weights_without_a_warning(ranked, kind):
     assert [warning for warning in caught if warning.category is not BatchDependenceWarning] == []
 
 
-def test_a_row_without_population_values_fits_any_weights(ranked):
-    bln_search.apply_configuration(Network(1), ranked["FF--"])
-
-
 def test_the_rows_of_a_per_layer_search_belong_to_their_weights():
     network = Network()
     layered = bln_search.search_layers(network, make_loader(), make_loader(seed=1))
@@ -125,13 +121,6 @@ def test_fine_tuning_takes_values_of_other_weights_only_where_it_estimates_them_
     bln_search.fine_tune(*arguments, learning_rate=1e-3, epochs=1)
     with pytest.raises(ModelError, match="measured with other parameters"):
         bln_search.fine_tune(*arguments, learning_rate=1e-3, epochs=1, refresh="never")
-
-
-def test_a_saved_table_belongs_to_its_weights(ranked, tmp_path):
-    loaded = bln_search.load_ranked(ranked.save(tmp_path / "ranked"))
-    bln_search.apply_configuration(Network(), loaded["TT--"])
-    with pytest.raises(ModelError, match="measured with other parameters"):
-        bln_search.apply_configuration(Network(1), loaded["TT--"])
 
 
 def test_a_file_without_fingerprints_is_read_and_applied_to_any_weights(ranked, tmp_path):

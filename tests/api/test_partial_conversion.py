@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
+from bln_search.norms.network.layers import evaluation_mode
 from tests.api.small_network import cut, losses
 
 TRAIN = [(x.double(), y) for x, y in cut(0, 30)]
@@ -45,13 +45,6 @@ def plain_loss(model):
     return torch.cat(parts).mean().item()
 
 
-def test_conversion_of_a_part_keeps_the_outputs(network):
-    assert list(get_norms_by_name(network)) == ["late.1"]
-    assert type(network.early[1]) is nn.BatchNorm1d
-    ranked = bln_search.evaluate_configurations(network, TRAIN, VALIDATION)
-    assert ranked.as_is.row.metrics["validation"].loss.mean == pytest.approx(plain_loss(network), rel=1e-12)
-
-
 @pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
 def test_every_row_of_a_converted_part_equals_a_plain_loop(network):
     running = network.early[1].running_mean.clone()
@@ -79,11 +72,3 @@ def test_search_of_a_converted_part_equals_a_plain_loop(network):
         )
         expected.append(plain_loss(copied))
     np.testing.assert_allclose(layered.record.sums.mean_loss_per_configuration, expected, rtol=1e-12)
-
-
-def test_converted_part_is_exported_with_the_rest(network, tmp_path):
-    x = VALIDATION[0][0]
-    report = bln_search.export(network, tmp_path / "out", example_inputs=x, formats=["torch_export"])
-    assert report.is_folded
-    with torch.no_grad():
-        torch.testing.assert_close(bln_search.load(tmp_path / "out")(x), network(x), rtol=1e-10, atol=1e-10)

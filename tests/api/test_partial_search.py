@@ -140,17 +140,6 @@ def test_shared_layers_have_one_configuration():
     )
 
 
-def test_uniform_configurations_are_those_of_the_searched_layers():
-    network = bln_search.convert(trained(sequential), method="same")
-    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="as_is")
-    assert {row.configuration for row in layered.result.uniform} == {"TT--", "TF--", "FT--", "FF--"}
-    assert layered.result.searched_layers == ("7",)
-    assert {(choice, statistic) for choice, statistic in layered.record.effects} == {("last", "E_B"), ("last", "Std_B")}
-    text = str(layered)
-    assert "in all searched layers" in text
-    assert "for 1 of 3 normalization layers" in text
-
-
 def count_batches(batches):
     """The batches, and how many of them were read."""
     read = []
@@ -183,21 +172,3 @@ def test_wrong_arguments_are_rejected_before_data_are_read():
         with pytest.raises(error, match=message):
             bln_search.search_layers(model, loader, VALIDATION, **options)
         assert not read
-
-
-def test_limit_counts_the_searched_layers_only():
-    deep = nn.Sequential(*(part for _ in range(9) for part in (nn.Linear(7, 7), nn.BatchNorm1d(7))), nn.Linear(7, 4))
-    network = bln_search.convert(deep, batch_size=5).double()
-    options = {"search": "exact", "others": "as_is"}
-    with pytest.raises(ModelError, match=r"268,435,456 .* 16,777,216 "):
-        bln_search.search_layers(
-            network, TRAIN, VALIDATION, groups={str(name): [str(name)] for name in range(1, 15, 2)}, **options
-        )
-    layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["17"]}, **options)
-    assert layered.result.size == "16"
-
-
-def test_group_with_the_name_of_another_layer_is_rejected():
-    network = bln_search.convert(trained(sequential), method="same")
-    with pytest.raises(ModelError, match="rename the group"):
-        bln_search.search_layers(network, TRAIN, VALIDATION, groups={"1": ["7"]}, others="as_is")

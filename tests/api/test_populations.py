@@ -56,34 +56,6 @@ def test_blend_equals_populations_and_mini_batch_at_its_ends():
     assert losses["BBBB", "frozen@0.999999999999"] == pytest.approx(losses["TTTT", "frozen"], abs=1e-9)
 
 
-def test_blended_rows_depend_on_the_mini_batch():
-    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), blends=[0.5])
-    assert not ranked["BBBF"].is_independent
-    assert ranked["FFBB"].is_independent is False
-    assert ranked["TTTT"].is_independent
-    with pytest.warns(bln_search.BatchDependenceWarning):
-        bln_search.apply_configuration(make_network(), ranked["BBBB"])
-
-
-def test_population_shifted_with_the_data_is_better_than_the_source():
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
-    optimizer = torch.optim.Adam(network.parameters(), 0.05)
-    for _ in range(20):
-        for x, y in make_loader(200, 20):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(network(x), y).backward()
-            optimizer.step()
-    network = bln_search.convert(network.eval(), method="same")
-    target = [(0.3 * x + 2, y) for x, y in make_loader(200, 20, seed=1)]
-    ranked = bln_search.evaluate_configurations(
-        network, {"source": make_loader(200, 20), "target": [x for x, _ in target]}, target
-    )
-    losses = {(str(row.configuration), row.row.estimate): row.row.metrics[Split.VALIDATION].loss.mean for row in ranked}
-    assert losses["TT--", "target"] < losses["TT--", "source"] - 0.3
-    assert losses["TT--", "target"] < losses["FF--", None], "20 examples estimate the statistics less well"
-
-
 def test_every_mini_batch_size_has_its_own_recommendation():
     sizes = [2, 25]
     loader = make_loader(seed=1)
@@ -98,9 +70,3 @@ def test_every_mini_batch_size_has_its_own_recommendation():
         assert selected.to_records() == table.to_records()
         assert str(selected.recommended) == str(table.recommended)
         assert selected.recommended.row.batch_size == size
-
-
-def test_a_mini_batch_size_without_rows_is_an_error():
-    ranked = bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), batch_sizes=[5, 10])
-    with pytest.raises(ValueError, match="there are 5, 10"):
-        ranked.at_batch_size(4)

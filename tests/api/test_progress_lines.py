@@ -46,13 +46,6 @@ def test_each_mini_batch_size_is_counted_in_examples(capfd):
 
 
 @pytest.mark.usefixtures("no_waiting")
-def test_an_exact_search_counts_its_mini_batches(capfd):
-    bln_search.search_layers(make_network(), make_loader(), make_loader(seed=1), search="exact")
-    err = capfd.readouterr().err
-    assert "bln-search: search_layers: 5 of 5 mini-batches under every configuration" in err
-
-
-@pytest.mark.usefixtures("no_waiting")
 def test_no_line_without_progress_and_none_where_standard_error_is_closed(capfd, monkeypatch):
     arguments = make_network(), make_loader(), make_loader(seed=1)
     bln_search.evaluate_configurations(*arguments, progress=False)

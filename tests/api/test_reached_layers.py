@@ -74,26 +74,6 @@ def test_rows_are_undefined_where_validation_reaches_a_layer_without_population(
     assert str(ranked.as_is) == "TT-- (moving)"
 
 
-def test_layers_without_running_statistics_have_no_population_either():
-    network = make_network(make_norm=lambda d: nn.BatchNorm1d(d, track_running_stats=False))
-    bln_search.convert(network, method="same")
-    ranked = bln_search.evaluate_configurations(network, make_batches(1), make_batches(0))
-    measured, reasons = losses_and_reasons(ranked)
-    assert set(measured) == {"FF--"}
-    assert len(reasons) == 3
-
-
-def test_a_layer_that_no_split_reaches_leaves_all_rows_defined():
-    network = make_network()
-    running = mean_loss(network, make_batches(0))
-    bln_search.convert(network, method="same")
-    ranked = bln_search.evaluate_configurations(network, make_batches(0), make_batches(0), test_loader=make_batches(0))
-    measured, reasons = losses_and_reasons(ranked)
-    assert not reasons
-    assert len(measured) == 7
-    assert measured["TT-- (moving)"] == pytest.approx(running, rel=1e-5)
-
-
 def test_each_population_has_its_own_layers():
     network = bln_search.convert(make_network(), method="same")
     populations = {"source": make_batches(0), "target": make_batches(1), "both": make_batches(0, 1)}

@@ -120,12 +120,6 @@ def test_networks_and_conditions_combine(networks):
     assert len(result.rows_over_conditions.verdicts) == len(alone.rows_over_conditions.verdicts)
 
 
-def test_a_list_of_one_network_is_that_network(networks, ranked):
-    table = bln_search.evaluate_configurations([networks[0]], TRAIN, VALIDATION, batch_sizes=[4, 20])
-    assert not table.networks
-    assert table.to_records() == ranked.of_network(0).to_records()
-
-
 class Never:
     def __iter__(self):
         raise AssertionError("a pass over the data")

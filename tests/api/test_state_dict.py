@@ -73,9 +73,3 @@ def test_moments_of_earlier_checkpoints_are_read():
     variance = tensors.pop("n|batch|variance_of_mean")
     tensors["n|batch|mean_square"] = variance + tensors["n|batch|mean"].square()
     torch.testing.assert_close(restore_moments_from_tensors(tensors)["n"].batch.variance_of_mean, variance)
-
-
-def test_layers_take_the_batch_size_of_the_population():
-    network = converted(batch_size=None)
-    bln_search.evaluate_configurations(network, [(X[:3], Y[:3]), *cut(3, 18)], cut(20, 60))
-    assert {layer.batch_size for layer in network if hasattr(layer, "batch_size")} == {5}

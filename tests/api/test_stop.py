@@ -85,12 +85,6 @@ def test_an_open_case_reads_everything_and_has_the_figures_of_the_full_evaluatio
     )
 
 
-def test_outcomes_are_in_the_order_of_the_loader(bln, undecided):
-    full = evaluate(bln, OPEN)
-    key = next(key for key in undecided.outcomes if key.configuration == undecided.best.configuration)
-    np.testing.assert_allclose(undecided.outcomes[key].losses, full.outcomes[key].losses, rtol=1e-5, atol=1e-6)
-
-
 def test_rows_that_left_say_why_and_have_no_rank(undecided):
     reasons = {row.reason for row in unranked(undecided)}
     assert reasons == {"worse after 120 of 480 examples", "worse after 240 of 480 examples"}
@@ -115,11 +109,6 @@ def test_the_row_in_use_stays_although_it_is_worse():
     ranked = evaluate(network, make_data(2000), stop="decided")
     assert ranked.as_is.row.rank is not None
     assert ranked.recommendation.current.is_recommended is False
-
-
-def test_a_row_that_is_worse_by_less_than_the_margin_stays(bln):
-    ranked = evaluate(bln, make_data(2000), stop="decided")
-    assert not unranked(ranked)
 
 
 def test_a_sorted_loader_is_read_completely_with_a_warning(bln):
@@ -161,15 +150,6 @@ def test_a_saved_table_keeps_what_was_read(undecided, tmp_path):
         undecided.to_external_results("open")
 
 
-def test_one_mini_batch_size_may_be_given(bln):
-    ranked = evaluate(bln, make_data(485, scale=2.0, shift=1.0), stop="decided", batch_sizes=[10])
-    full = evaluate(bln, make_data(485, scale=2.0, shift=1.0), batch_sizes=[10])
-    assert ranked.staged_reading.of == 485
-    assert ranked.best.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(
-        full[str(ranked.best.configuration)].row.metrics[Split.VALIDATION].loss.mean, rel=1e-6
-    )
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -185,11 +165,6 @@ def test_what_stop_does_not_support_is_refused_before_anything_is_read(options, 
 
     with pytest.raises(ValueError, match=message):
         bln_search.evaluate_configurations(trained(), fail(), fail(), **options)
-
-
-def test_conditions_are_refused(bln):
-    with pytest.raises(ValueError, match="conditions"):
-        evaluate(bln, {"clean": OPEN, "large": CLEAR}, stop="decided")
 
 
 def test_a_loader_with_other_examples_for_each_network_is_refused():

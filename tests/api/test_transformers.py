@@ -103,16 +103,6 @@ def test_one_pass_with_attention_masks_equals_plain_passes(build, attention, met
     )
 
 
-def test_the_mask_reaches_the_network_in_the_one_pass():
-    network, validation = converted(bert), padded_batches(16, seed=1)
-    unmasked = [{**batch, "attention_mask": torch.ones_like(batch["attention_mask"])} for batch in validation]
-    train = padded_batches(24, seed=0)
-    first, second = (
-        outcomes_of(bln_search.evaluate_configurations(network, train, data)) for data in (validation, unmasked)
-    )
-    assert all(abs(first[key] - second[key]).max() > 1e-2 for key in first)
-
-
 def test_mixed_examples_with_a_mask_name_the_true_cause():
     class Centred(nn.Module):
         def __init__(self):

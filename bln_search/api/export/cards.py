@@ -15,7 +15,7 @@ from bln_search.api.export.description import (
     output_name_for_task,
 )
 from bln_search.api.export.files import ONNX_PROGRAM, TORCH_PROGRAM, WEIGHTS_FILE
-from bln_search.core.blend import PopulationWeight, parse_estimate_label
+from bln_search.core.blend import parse_estimate_label
 from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.code_identity import CODE_CHANGES
 from bln_search.core.enums import NormalizedAxes
@@ -104,38 +104,24 @@ def _statistic_source_lines(export: StudyNetworkDescription) -> list[str]:
         lines.append(f"- {statistic} ({statistic.description}): {origin}{', fixed' if is_fixed else ''}")
     if export.row.estimate is not None:
         lines.append(f"\nPopulation estimate: `{export.row.estimate}`, correction `{export.normalization.correction}`.")
-        lines += _blend_weight_lines(parse_estimate_label(export.row.estimate)[1])
-    return [*lines, "", *_batch_dependence_lines(export)]
-
-
-def _blend_weight_lines(blend: PopulationWeight | None) -> list[str]:
-    """The weight of the population in blended statistics."""
-    if blend is None:
-        return []
-    number = str(blend).removeprefix("N")
-    weight = f"{number}/({number} + m) with mini-batches of m examples" if blend.is_prior else number
+        blend = parse_estimate_label(export.row.estimate)[1]
+        if blend is not None:
+            number = str(blend).removeprefix("N")
+            weight = f"{number}/({number} + m) with mini-batches of m examples" if blend.is_prior else number
+            lines.append(
+                f"A blend is α · population value + (1 − α) · value at hand, α = {weight}. "
+                "Of deviations the squares are blended."
+            )
+    note = (
+        f" Its figures hold for mini-batches of {export.row.batch_size} in the order of the data set, not for other "
+        "sizes or for mini-batches of similar examples."
+    )
+    row = export.row
     return [
-        f"A blend is α · population value + (1 − α) · value at hand, α = {weight}. "
-        "Of deviations the squares are blended."
+        *lines,
+        "",
+        *_batch_dependence_lines(export, row.largest_batch_size, note, is_independent=row.deterministic),
     ]
-
-
-def _batch_dependence_lines(export: StudyNetworkDescription) -> list[str]:
-    size, largest = export.row.batch_size, export.row.largest_batch_size
-    if not export.row.deterministic:
-        text = (
-            "**The answer to an example depends on the other examples of its mini-batch.** The network runs on "
-            f"mini-batches of any size; its figures hold for mini-batches of {size} in the order of the data set, "
-            "not for other sizes or for mini-batches of similar examples."
-        )
-    elif largest is None:
-        text = (
-            "The answer to an example does not depend on the other examples of its mini-batch: mini-batches may have "
-            "any size."
-        )
-    else:
-        text = "The answer to an example depends on its place in the mini-batch."
-    return [text + _format_batch_size_limit(largest) + "\n", *_folding_lines(export)]
 
 
 def _metrics_table_lines(export: StudyNetworkDescription, parity: OutputParity) -> list[str]:
@@ -207,8 +193,7 @@ def render_own_network_model_card(export: OwnNetworkDescription, parity: OutputP
             "## Where its statistics come from\n",
             *_layer_table_lines(export.layers),
             "",
-            _own_batch_dependence_text(export) + "\n",
-            *_folding_lines(export),
+            *_batch_dependence_lines(export, export.largest_batch_size, is_independent=export.deterministic),
             *_output_parity_lines(parity),
         ]
     )
@@ -261,36 +246,32 @@ def _layer_table_lines(layers: Mapping[str, NormLayerDescription]) -> list[str]:
     ]
 
 
-def _own_batch_dependence_text(export: OwnNetworkDescription) -> str:
-    largest = export.largest_batch_size
-    if not export.deterministic:
-        text = "**The output for an example depends on the other examples of its mini-batch, and on their number.**"
-    elif largest is None:
-        text = "The output for an example does not depend on the other examples of its mini-batch."
+def _batch_dependence_lines(
+    export: ExportDescription, largest_batch_size: int | None, note: str = "", *, is_independent: bool
+) -> list[str]:
+    """Whether outputs depend on the mini-batch, which may have a largest size; whether programs have affine steps."""
+    if not is_independent:
+        text = (
+            f"**The answer to an example depends on the other examples of its mini-batch, and on their number.**{note}"
+        )
+    elif largest_batch_size is None:
+        text = "The answer to an example does not depend on the other examples of its mini-batch."
     else:
-        text = "The output for an example depends on its place in the mini-batch."
-    if largest is None:
-        text += " Mini-batches may have any size."
-    return text + _format_batch_size_limit(largest)
-
-
-def _format_batch_size_limit(largest_batch_size: int | None) -> str:
-    """The bound of the mini-batch size; empty without a bound."""
-    if largest_batch_size is None:
-        return ""
-    return (
-        f" Each slot of the mini-batch has its own feature values: mini-batches have at most {largest_batch_size} "
-        "examples."
+        text = "The answer to an example depends on its place in the mini-batch."
+    size = (
+        " Mini-batches may have any size."
+        if largest_batch_size is None
+        else " Each slot of the mini-batch has its own feature values: mini-batches have at most "
+        f"{largest_batch_size} examples."
     )
-
-
-def _folding_lines(export: ExportDescription) -> list[str]:
-    """Whether the programs have affine steps; nothing without a program."""
-    if not export.has_program:
-        return []
-    if export.folded:
-        return ["In `model.pt2` and `model.onnx` each normalization layer is one affine step y = x·scale + shift.\n"]
-    return [f"Normalization layers are not folded into affine steps: {export.not_folded_because}.\n"]
+    lines = [f"{text}{size}\n"]
+    if export.has_program and export.folded:
+        lines.append(
+            "In `model.pt2` and `model.onnx` each normalization layer is one affine step y = x·scale + shift.\n"
+        )
+    elif export.has_program:
+        lines.append(f"Normalization layers are not folded into affine steps: {export.not_folded_because}.\n")
+    return lines
 
 
 def _output_parity_lines(parity: OutputParity) -> list[str]:

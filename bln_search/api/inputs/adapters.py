@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -14,18 +13,10 @@ from torch import Tensor, nn
 
 from bln_search.api.inputs.batch_forms import BatchForms, Target
 from bln_search.api.inputs.loaders import RoleLoader
-from bln_search.api.inputs.network_calls import (
-    LatestMiniBatches,
-    call_network_with_unpacked_inputs,
-    find_failing_layer,
-    is_failure_of_network,
-    list_tensors,
-    make_output_tensor_selector,
-    return_output_unchanged,
-)
+from bln_search.api.inputs.network_calls import NetworkCaller, find_value_that_is_not_finite, is_finite, list_tensors
 from bln_search.api.inputs.score import check_targets_fit_score
 from bln_search.api.progress_lines import ProgressLines
-from bln_search.core.errors import BlnSearchError, DataError, ModelError
+from bln_search.core.errors import DataError, ModelError
 from bln_search.data.inputs import (
     Inputs,
     can_slice_examples,
@@ -37,10 +28,7 @@ from bln_search.data.inputs import (
 from bln_search.evaluation.adapted_network import Forward, NetworkWithCallAdapter
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.checks.independence import check_one_pass_inputs
-from bln_search.evaluation.isolated_passes import restored_network
-from bln_search.evaluation.row_evaluator import require_output_tensor
 from bln_search.evaluation.scoring import score_examples
-from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 from bln_search.tasks.score import Score
 
@@ -50,8 +38,7 @@ class BatchAdapter:
 
     Args:
         network: The network.
-        forward: Called with the network, or a copy of it, and with a mini-batch; returns the outputs. None for the
-            default: a tensor is the only argument, a list gives the arguments, a dictionary the keywords.
+        forward: As of `NetworkCaller`.
         target: Returns the targets in a mini-batch; None for the second of two parts, or the label key of a dictionary
             that is no input of the network.
         device: To which mini-batches are copied.
@@ -60,7 +47,7 @@ class BatchAdapter:
         needs_slots: Mini-batches of populations must have the examples on the first axis.
 
     Attributes:
-        network: Takes the inputs and returns one tensor; the network itself if it does so.
+        caller: Calls the network.
         not_finite_note: The first mini-batch of the split that is read whose inputs are not finite; None without one.
     """
 
@@ -78,18 +65,19 @@ class BatchAdapter:
         for name, function in (("forward", forward), ("target", target)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} has the type {type(function).__name__}: give a function")
-        self.network = network if forward is None else NetworkWithCallAdapter(network, forward, return_output_unchanged)
-        self.device = device
-        self._original, self._forward, self._target = network, forward, target
-        self._forms = BatchForms(network, target, has_forward=forward is not None)
-        self._select: Callable[[Any], Any] | None = None
-        self._is_structured = False
+        self.caller, self.device = NetworkCaller(network, forward), device
+        self._has_forward, self._target = forward is not None, target
+        self._forms = BatchForms(network, target, has_forward=self._has_forward)
         self._classes: int | None = None
         self._axes: int | None = None
-        self._latest = LatestMiniBatches()
         self.progress = progress or ProgressLines(enabled=False)
         self._needs_one_pass, self._needs_slots = needs_one_pass, needs_slots
         self.not_finite_note: str | None = None
+
+    @property
+    def network(self) -> nn.Module:
+        """Takes the inputs and returns one tensor; the network itself if it does so."""
+        return self.caller.network
 
     @torch.no_grad()
     def try_samples(self, splits: Iterable[RoleLoader], populations: Iterable[RoleLoader], score: Score) -> None:
@@ -129,7 +117,7 @@ class BatchAdapter:
             if number == 0 and loader.sample_batch is None:
                 self._check_slots(inputs, loader.name)
                 self._try_network(inputs, loader.name)
-            elif number and _find_value_that_is_not_finite(inputs) is not None:
+            elif number and find_value_that_is_not_finite(inputs) is not None:
                 self._check_finite(inputs, name)
             self._note_reading(name, inputs)
             examples += len(inputs)
@@ -154,7 +142,7 @@ class BatchAdapter:
                 self._forms.learn_form_of_labelled_batches(batch, loader.name)
             inputs, targets = self._copy_inputs_and_targets(batch, name)
             if self.not_finite_note is None:  # a network may handle such inputs
-                place = _find_value_that_is_not_finite(inputs)
+                place = find_value_that_is_not_finite(inputs)
                 self.not_finite_note = None if place is None else f"{name} has inputs with {place}"
             if number:
                 check_targets_fit_score(score, targets, loader.name, classes=self._classes)
@@ -168,43 +156,15 @@ class BatchAdapter:
 
     def _iter_named_batches(self, loader: RoleLoader) -> Iterator[tuple[str, Any]]:
         """Yield the mini-batches of a loader with their names for messages."""
-        self._latest.clear()
+        self.caller.latest.clear()
         loader.start_reading()
         self.progress.start_part(loader.name, "mini-batches", loader.count_batches())
         for number, batch in enumerate(loader):
             yield f"mini-batch {number} (counted from 0) of {loader.name}", batch
 
     def _note_reading(self, name: str, inputs: Inputs) -> None:
-        self._latest.append(name, inputs)
+        self.caller.latest.append(name, inputs)
         self.progress.advance()
-
-    @contextmanager
-    def explained_failures(self, loader: str, batches: Iterable[tuple[str, Inputs]] | None = None) -> Iterator[None]:
-        """Within this context, name the layer and the mini-batch of `loader` in which the network fails.
-
-        One of `batches` may fail alone; by default one of the latest that were read.
-
-        Raises:
-            DataError: The network fails for one of the mini-batches alone.
-            ModelError: It fails only where several mini-batches or configurations are evaluated in one pass.
-        """
-        try:
-            yield
-        except Exception as error:
-            cause = error.__cause__ if isinstance(error, BlnSearchError) else error  # the one pass explains errors too
-            place = None if cause is None else find_failing_layer(cause, self.network)
-            if cause is None or place is None or not is_failure_of_network(cause):
-                raise
-            for name, inputs in self._latest if batches is None else batches:
-                self._run_network(inputs, name)
-            if cause is not error:
-                raise
-            latest = self._latest.latest_name if batches is None else None
-            raise ModelError(
-                f"the network failed {place} in a pass over {loader}"
-                f"{f', of which {latest} was read last' if latest else ''} ({type(error).__name__}: {error}), but not "
-                "when each mini-batch is passed alone with mini-batch statistics"
-            ) from error
 
     def count_targets_of_list(self, loader: RoleLoader) -> int | None:
         """The number of examples of a list of mini-batches, or of a loader that makes them of a sampler's indices."""
@@ -221,7 +181,7 @@ class BatchAdapter:
         """Yield outputs with mini-batch statistics, and targets, of mini-batches. loader: their argument's name."""
         for number, (inputs, targets) in enumerate(batches):
             name = f"mini-batch {number} (counted from 0) of {loader}"
-            yield self._run_network(inputs, name)[: len(targets)], targets
+            yield self.caller.run(inputs, name)[: len(targets)], targets
 
     def _check_slots(self, inputs: Inputs, name: str) -> None:
         """Raise DataError where slots are needed and examples are not on the first axis."""
@@ -247,7 +207,7 @@ class BatchAdapter:
         check_targets_fit_score(score, targets, name)
         if self._needs_one_pass:
             check_one_pass_inputs(inputs)
-        outputs = self._run_network(inputs, name)
+        outputs = self.caller.run(inputs, name)
         if isinstance(self.network, NetworkWithCallAdapter) and len(outputs) != len(inputs):
             raise ModelError(
                 f"the network returns outputs of shape {tuple(outputs.shape)} for {len(inputs)} examples, "
@@ -263,8 +223,8 @@ class BatchAdapter:
     @torch.no_grad()
     def _check_finite(self, inputs: Inputs, name: str, outputs: Tensor | None = None) -> None:
         """Raise DataError if neither inputs nor outputs are finite: a network may handle missing inputs itself."""
-        outputs = self._run_network(inputs, name) if outputs is None else outputs
-        place = None if _is_finite(outputs) else _find_value_that_is_not_finite(inputs)
+        outputs = self.caller.run(inputs, name) if outputs is None else outputs
+        place = None if is_finite(outputs) else find_value_that_is_not_finite(inputs)
         if place is not None:
             raise DataError(
                 f"{name} yields inputs with {place}, and the network's outputs for them are not finite: replace these "
@@ -274,12 +234,12 @@ class BatchAdapter:
     def _copy_inputs(self, batch: Any, name: str, targets: Tensor | None = None) -> Inputs:
         """A copy of the inputs of a mini-batch with these targets; None for a mini-batch without targets."""
         examples = None if targets is None else len(targets)
-        is_default = self._forward is None
+        is_default = not self._has_forward
         value = self._forms.extract_inputs(batch, name, with_targets=targets is not None) if is_default else batch
         if isinstance(value, Tensor):
             _check_example_axis(value, name, examples)
             return remove_tensor_subclass(value).to(self.device, copy=True)
-        self._is_structured = True
+        self.caller.is_structured = True
         inputs = make_structured_inputs(value, examples)
         lengths = {len(tensor) for tensor in inputs.tensors if tensor.ndim}
         if is_default and examples is not None and len(lengths) == 1 and examples not in lengths:
@@ -308,38 +268,6 @@ class BatchAdapter:
         _check_example_axis(targets, name)
         return targets
 
-    def _run_network(self, inputs: Inputs, name: str) -> Tensor:
-        """Outputs of the network for inputs, with mini-batch statistics."""
-        call = self._forward or call_network_with_unpacked_inputs
-        build = inputs.clone() if isinstance(inputs, Tensor) else inputs.clone().build_structure()
-        with (
-            restored_network(self._original),
-            evaluation_mode(self._original),
-            use_training_sources_in_evaluation(get_norms_by_name(self._original).values()),
-        ):
-            try:
-                output = call(self._original, build)
-            except (BlnSearchError, torch.OutOfMemoryError):
-                raise
-            except Exception as error:
-                raise DataError(self._describe_failure(error, inputs, name)) from error
-        if self._select is None:
-            self._select = make_output_tensor_selector(output, len(inputs))
-            if self._forward is not None or self._is_structured or not isinstance(output, Tensor):
-                self.network = NetworkWithCallAdapter(self._original, call, self._select)
-        return require_output_tensor(self._select(output))
-
-    def _describe_failure(self, error: Exception, inputs: Inputs, name: str) -> str:
-        caller = "forward=" if self._forward else "the network"
-        place = name if name.startswith("mini-batch") else f"a mini-batch of {name}"
-        needs_forward = self._forward is None and self._is_structured
-        hint = "; give forward=, which calls it with the parts that it takes" if needs_forward else ""
-        layer = find_failing_layer(error, self._original)
-        return (
-            f"{caller} failed for {place} ({type(error).__name__}: {error}), which is {describe_inputs(inputs)}{hint}"
-            f"{f'; it was raised {layer}' if layer else ''}"
-        )
-
 
 def _check_example_axis(values: Tensor, name: str, examples: int | None = None) -> None:
     """Raise DataError unless the first axis holds examples, as many as there are targets where these are known."""
@@ -349,17 +277,3 @@ def _check_example_axis(values: Tensor, name: str, examples: int | None = None) 
         raise DataError(f"{name} yields {len(values)} inputs with {examples} targets")
     if len(values) == 0:
         raise DataError(f"{name} yields a mini-batch of 0 inputs")
-
-
-def _is_finite(x: Tensor) -> bool:
-    """Whether all values are finite: their sum tells for most tensors, faster than the values."""
-    return not x.is_floating_point() or bool(x.sum().isfinite() or x.isfinite().all())
-
-
-def _find_value_that_is_not_finite(inputs: Inputs) -> str | None:
-    """Which value of which example is not finite; None where all are."""
-    for x in list_tensors(inputs):
-        if not _is_finite(x):
-            example = int((~x.isfinite()).reshape(max(len(x), 1), -1).any(1).nonzero()[0]) if x.ndim else 0
-            return f"{'NaN' if x.isnan().any() else 'inf'}, first in example {example}"
-    return None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from operator import attrgetter, itemgetter
 from types import TracebackType
 from typing import Any
@@ -11,9 +12,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bln_search.core.errors import BlnSearchError, ModelError
-from bln_search.data.inputs import Inputs, can_slice_examples, describe_value
-from bln_search.evaluation.adapted_network import NetworkWithCallAdapter
+from bln_search.core.errors import BlnSearchError, DataError, ModelError
+from bln_search.data.inputs import Inputs, can_slice_examples, describe_inputs, describe_value
+from bln_search.evaluation.adapted_network import Forward, NetworkWithCallAdapter
+from bln_search.evaluation.isolated_passes import restored_network
+from bln_search.evaluation.row_evaluator import require_output_tensor
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
 
 _OUTPUT_KEYS = ("logits", "out")
 """Keys or attributes of the tensor in an output: those of transformers, and of torchvision's segmentation."""
@@ -126,3 +130,99 @@ def _iter_modules_of_frames(traceback: TracebackType | None) -> Iterator[nn.Modu
         if isinstance(module, nn.Module):
             yield module
         traceback = traceback.tb_next
+
+
+class NetworkCaller:
+    """Calls the network of a user with inputs of any structure, and says where and for which mini-batch it fails.
+
+    Args:
+        network: The network.
+        forward: Called with the network, or a copy of it, and with a mini-batch; returns the outputs. None for the
+            default: a tensor is the only argument, a list gives the arguments, a dictionary the keywords.
+
+    Attributes:
+        network: Takes the inputs and returns one tensor; the network itself if it does so.
+        latest: The latest mini-batches that were read.
+        is_structured: Whether mini-batches have other inputs than one tensor.
+    """
+
+    def __init__(self, network: nn.Module, forward: Forward | None) -> None:
+        self.network = network if forward is None else NetworkWithCallAdapter(network, forward, return_output_unchanged)
+        self.latest = LatestMiniBatches()
+        self.is_structured = False
+        self._original, self._forward = network, forward
+        self._select: Callable[[Any], Any] | None = None
+
+    def run(self, inputs: Inputs, name: str) -> Tensor:
+        """Outputs of the network for inputs, with mini-batch statistics."""
+        call = self._forward or call_network_with_unpacked_inputs
+        build = inputs.clone() if isinstance(inputs, Tensor) else inputs.clone().build_structure()
+        with (
+            restored_network(self._original),
+            evaluation_mode(self._original),
+            use_training_sources_in_evaluation(get_norms_by_name(self._original).values()),
+        ):
+            try:
+                output = call(self._original, build)
+            except (BlnSearchError, torch.OutOfMemoryError):
+                raise
+            except Exception as error:
+                raise DataError(self._describe_failure(error, inputs, name)) from error
+        if self._select is None:
+            self._select = make_output_tensor_selector(output, len(inputs))
+            if self._forward is not None or self.is_structured or not isinstance(output, Tensor):
+                self.network = NetworkWithCallAdapter(self._original, call, self._select)
+        return require_output_tensor(self._select(output))
+
+    def _describe_failure(self, error: Exception, inputs: Inputs, name: str) -> str:
+        caller = "forward=" if self._forward else "the network"
+        place = name if name.startswith("mini-batch") else f"a mini-batch of {name}"
+        needs_forward = self._forward is None and self.is_structured
+        hint = "; give forward=, which calls it with the parts that it takes" if needs_forward else ""
+        layer = find_failing_layer(error, self._original)
+        return (
+            f"{caller} failed for {place} ({type(error).__name__}: {error}), which is {describe_inputs(inputs)}{hint}"
+            f"{f'; it was raised {layer}' if layer else ''}"
+        )
+
+    @contextmanager
+    def explained_failures(self, loader: str, batches: Iterable[tuple[str, Inputs]] | None = None) -> Iterator[None]:
+        """Within this context, name the layer and the mini-batch of `loader` in which the network fails.
+
+        One of `batches` may fail alone; by default one of the latest that were read.
+
+        Raises:
+            DataError: The network fails for one of the mini-batches alone.
+            ModelError: It fails only where several mini-batches or configurations are evaluated in one pass.
+        """
+        try:
+            yield
+        except Exception as error:
+            cause = error.__cause__ if isinstance(error, BlnSearchError) else error  # the one pass explains errors too
+            place = None if cause is None else find_failing_layer(cause, self.network)
+            if cause is None or place is None or not is_failure_of_network(cause):
+                raise
+            for name, inputs in self.latest if batches is None else batches:
+                self.run(inputs, name)
+            if cause is not error:
+                raise
+            latest = self.latest.latest_name if batches is None else None
+            raise ModelError(
+                f"the network failed {place} in a pass over {loader}"
+                f"{f', of which {latest} was read last' if latest else ''} ({type(error).__name__}: {error}), but not "
+                "when each mini-batch is passed alone with mini-batch statistics"
+            ) from error
+
+
+def is_finite(x: Tensor) -> bool:
+    """Whether all values are finite: their sum tells for most tensors, faster than the values."""
+    return not x.is_floating_point() or bool(x.sum().isfinite() or x.isfinite().all())
+
+
+def find_value_that_is_not_finite(inputs: Inputs) -> str | None:
+    """Which value of which example is not finite; None where all are."""
+    for x in list_tensors(inputs):
+        if not is_finite(x):
+            example = int((~x.isfinite()).reshape(max(len(x), 1), -1).any(1).nonzero()[0]) if x.ndim else 0
+            return f"{'NaN' if x.isnan().any() else 'inf'}, first in example {example}"
+    return None

@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from bln_search.api.fingerprint import NetworkFingerprint
+from bln_search.api.networks import NetworkFingerprint
 from bln_search.api.ranked.rows import RankedRows
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration

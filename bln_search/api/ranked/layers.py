@@ -8,7 +8,7 @@ from functools import reduce
 
 import numpy as np
 
-from bln_search.api.fingerprint import NetworkFingerprint
+from bln_search.api.networks import NetworkFingerprint
 from bln_search.api.ranked.result_table import Record, ResultTable
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.layer_search_record import LayerSearchRecord

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from bln_search.api.fingerprint import NetworkFingerprint, parameter_fingerprint
+from bln_search.api.networks import NetworkFingerprint, parameter_fingerprint
 from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split

@@ -11,7 +11,7 @@ from typing import Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.api.fingerprint import NetworkFingerprint
+from bln_search.api.networks import NetworkFingerprint
 from bln_search.api.ranked.equal_rows import DistinctRowsOfBoard, SizesByKey, merge_rows_equal_at_all_sizes
 from bln_search.api.ranked.row import (
     LayerPopulationsByName,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -59,20 +57,3 @@ def test_every_form_has_the_weight_at_every_size(trained, weight, tmp_path):
             for x, y in iter_mini_batches_with_fillers(inputs, targets, 25)
         ]
     np.testing.assert_allclose(torch.cat(losses).double().mean().item(), test.loss, rtol=0, atol=1e-6)
-
-
-def test_changed_weight_is_refused_and_documented(trained, tmp_path):
-    folder, study = trained
-    row, _ = row_of(of_weight(study, "N16"), "BBFF")
-    export_trained_row(row, FolderStore(folder), DIGITS, tmp_path / "out")
-    card = (tmp_path / "out" / "README.md").read_text()
-    assert "α = 16/(16 + m) with mini-batches of m examples" in card
-    assert "depends on the other examples" in card
-    file = tmp_path / "out" / "configuration.json"
-    content = json.loads(file.read_text())
-    content["row"]["estimate"] = "frozen@N8"
-    file.write_text(json.dumps(content))
-    with pytest.raises(
-        bln_search.DataError, match=r"says BBFF with weight N8, the layer .* under BBFF with weight N16"
-    ):
-        bln_search.load(tmp_path / "out")

@@ -11,7 +11,6 @@ from torch.nn import functional as F
 
 import bln_search
 from bln_search.api import export_trained_row
-from bln_search.api.export import writing as export_writing
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ExportError
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
@@ -91,20 +90,3 @@ def test_per_slot_values_limit_the_mini_batch_size(tmp_path):
     with pytest.raises(ExportError, match="is undefined, so it cannot be exported: the feature population"):
         export_trained_row(row_of(trained, "TTTT", 40)[0], FolderStore(tmp_path), DIGITS, tmp_path / "none")
     assert not (tmp_path / "none").exists()
-
-
-@pytest.mark.slow
-def test_inaccurate_affine_steps_are_not_folded(networks, tmp_path, monkeypatch):
-    checkpoints, trained, data = networks("mlp paper")
-    compare = export_writing.compare_outputs_of_forms
-
-    def compare_with_error(eager, forms, *arguments):
-        if forms.keys() == {"folded"}:
-            forms = {"folded": lambda x: eager(x) + 1e-3}
-        return compare(eager, forms, *arguments)
-
-    monkeypatch.setattr(export_writing, "compare_outputs_of_forms", compare_with_error)
-    description, parity = export_trained_row(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "out")
-    assert not description.folded
-    assert "differ from the layers by 0.001" in description.not_folded_because
-    assert parity.largest_difference <= 1e-5

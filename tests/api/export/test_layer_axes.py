@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 
-import onnxruntime
 import pytest
 import torch
 from torch import nn
 
 import bln_search
 from bln_search.core.errors import DataError
-from tests.support.tiers import latin, thinned
 
 INPUTS = torch.randn(6, 1, 6, 6, generator=torch.Generator().manual_seed(3))
 
@@ -30,33 +28,6 @@ def network(axes="layer", affine="unit"):
         for parameter in made.parameters():
             parameter.add_(0.3 * torch.randn_like(parameter))
     return made.eval()
-
-
-def rows(made):
-    loader = [(INPUTS[i : i + 3] * (i + 1), torch.arange(3)) for i in range(0, 6, 3)]
-    ranked = bln_search.evaluate_configurations(made, loader, loader)
-    return {str(row.configuration): row for row in ranked}
-
-
-@pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
-@pytest.mark.parametrize(("code", "affine"), thinned(latin(["TTTT", "TTFT"], ["channel", "unit"]), 2))
-def test_every_form_equals_the_network_at_every_size(code, affine, tmp_path):
-    made = network(affine=affine)
-    row = rows(made)[code]
-    report = bln_search.export(made, tmp_path / "out", example_inputs=INPUTS, configuration=row)
-    assert report.largest_difference <= 1e-5
-    assert report.is_folded == (code == "TTTT")
-    expected_network = bln_search.apply_configuration(made, row)
-    program, own = bln_search.load(tmp_path / "out"), bln_search.load(tmp_path / "out", model=network(affine=affine))
-    session = onnxruntime.InferenceSession(tmp_path / "out" / "model.onnx", providers=["CPUExecutionProvider"])
-    for size in (1, 5):
-        x = torch.randn(size, 1, 6, 6)
-        with torch.no_grad():
-            expected = expected_network(x)
-            torch.testing.assert_close(own(x), expected, rtol=0, atol=0)
-        torch.testing.assert_close(program(x), expected, rtol=0, atol=1e-5)
-        (output,) = session.run(None, {session.get_inputs()[0].name: x.numpy()})
-        torch.testing.assert_close(torch.from_numpy(output), expected, rtol=0, atol=1e-5)
 
 
 def test_the_description_names_the_axes_and_a_network_with_others_is_refused(tmp_path):

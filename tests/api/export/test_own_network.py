@@ -8,13 +8,10 @@ import json
 import onnxruntime
 import pytest
 import torch
-from torch import nn
 
 import bln_search
 from bln_search.norms.network.layers import get_norms_by_name
 from tests.api.export.own_networks import INPUTS, TOKENS, mixed, pair, rows
-
-WITHOUT_ONNX = ("safetensors", "torch_export")
 
 
 def onnx_outputs(folder, tensors):
@@ -84,15 +81,6 @@ def test_several_inputs_and_outputs_keep_their_names(tmp_path):
     torch.testing.assert_close(torch.from_numpy(outputs["hidden_1"]), expected["hidden"][1], rtol=0, atol=1e-5)
 
 
-def test_inputs_by_position_have_the_names_of_the_arguments(tmp_path):
-    network = pair()
-    bln_search.export(network, tmp_path / "out", example_inputs=tuple(TOKENS.values()), formats=WITHOUT_ONNX)
-    assert list(description_of(tmp_path / "out")["inputs"]) == ["tokens", "scale"]
-    with torch.no_grad():
-        expected = network(*TOKENS.values())["logits"]
-    torch.testing.assert_close(bln_search.load(tmp_path / "out")(*TOKENS.values())["logits"], expected)
-
-
 def test_exporting_does_not_change_the_network(tmp_path):
     network = mixed(method="bln").train()
     ranked = rows(network)
@@ -132,20 +120,6 @@ def test_model_card_says_whether_outputs_depend_on_the_mini_batch(tmp_path):
         assert ("depends on the other examples" in card) != is_independent
         assert "| `norm1` | BN |" in card
         assert ("dependent on" in str(report)) != is_independent
-
-
-def test_layers_without_a_training_size_depend_on_the_mini_batch(tmp_path):
-    network = nn.Sequential(nn.Linear(4, 3), bln_search.BLN(3), nn.Linear(3, 2)).eval()
-    x = torch.randn(8, 4)
-    batches = [(x, torch.arange(8) % 2)]
-    bln_search.apply_configuration(network, bln_search.evaluate_configurations(network, batches, batches)["TTTT"])
-    network[1].batch_size = None
-    report = bln_search.export(network, tmp_path / "out", example_inputs=x, formats=WITHOUT_ONNX)
-    assert not report.is_independent
-    for size in (1, 5):
-        with torch.no_grad():
-            expected = network(x[:size])
-        torch.testing.assert_close(bln_search.load(tmp_path / "out")(x[:size]), expected)
 
 
 def test_loaded_program_is_for_inference_alone(tmp_path):

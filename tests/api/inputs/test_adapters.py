@@ -7,7 +7,6 @@ from collections import UserDict
 
 import pytest
 import torch
-from torch import nn
 from torch.nn import functional as F
 
 import bln_search
@@ -21,7 +20,6 @@ from tests.api.inputs.structured import (
     Y,
     Z,
     check,
-    expected_outcomes,
     keywords,
     outcomes,
     split,
@@ -85,16 +83,6 @@ def test_outputs_are_reduced_to_their_tensor(output, one_pass):
     check(Network(OUTPUTS[output]), split(keywords), use_mask=True, one_pass=one_pass)
 
 
-def test_batch_sizes_regroup_structured_examples():
-    by_size = bln_search.evaluate_configurations(Network(), split(keywords), split(keywords), batch_sizes=[SIZE, 11])
-    expected = expected_outcomes(by_size.at_batch_size(SIZE), Network(), use_mask=True)
-    assert {row.batch_size for row in by_size.board.rows} == {SIZE, 11}
-    for key, value in by_size.outcomes.items():
-        if key.batch_size == SIZE:
-            losses = torch.from_numpy(expected[str(key.configuration), key.estimate])
-            torch.testing.assert_close(torch.from_numpy(value.losses), losses, rtol=1e-5, atol=1e-5)
-
-
 def test_a_population_of_dictionaries_needs_no_labels():
     unlabelled = [{key: part for key, part in batch.items() if key != "labels"} for batch in split(keywords)]
     labelled = bln_search.evaluate_configurations(Network(), split(keywords), split(keywords))
@@ -118,17 +106,3 @@ def test_per_layer_search_of_structured_batches_runs_plain_passes():
     with torch.no_grad():
         scores = torch.cat([applied(X[part], Z[part], MASK[part]) for part in filled])[:33]
     assert layered.result.rows[0].loss == pytest.approx(F.cross_entropy(scores, Y).item(), rel=1e-5)
-
-
-def test_per_layer_search_of_one_tensor_with_another_output_is_traced():
-    class Segments(nn.Sequential):
-        def forward(self, x):
-            return {"out": super().forward(x)}
-
-    torch.manual_seed(0)
-    layers = nn.Linear(5, 8), bln_search.BN(8), nn.Tanh(), nn.Linear(8, 6), bln_search.BN(6), nn.Linear(6, 3)
-    data = split(lambda part: (X[part], Y[part]))
-    layered = bln_search.search_layers(Segments(*layers), data, data)
-    expected = bln_search.search_layers(nn.Sequential(*layers), data, data)
-    assert layered.result.rows == expected.result.rows
-    assert layered.record.space.layers == ("1", "4")

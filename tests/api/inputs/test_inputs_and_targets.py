@@ -132,16 +132,6 @@ def test_keys_that_are_parameters_of_forward_are_inputs(kind, read_in_advance):
     assert_values_of_torch(network, bln_search.evaluate_configurations(network, train, validation), conditioned=True)
 
 
-@pytest.mark.parametrize("wrap", [AveragedModel, lambda network: AveragedModel(AveragedModel(network))])
-def test_wrappers_have_the_parameters_of_their_network(wrap):
-    network = wrap(WithLabel())
-    expected = bln_search.evaluate_configurations(WithLabel(), *[keyed("label", "labels")] * 2)
-    ranked = bln_search.evaluate_configurations(network, *[keyed("label", "labels")] * 2)
-    assert [row.row.metrics["validation"].loss.mean for row in ranked] == [
-        row.row.metrics["validation"].loss.mean for row in expected
-    ]
-
-
 def test_a_named_tuple_in_another_order_is_read_by_its_names():
     network = WithOneInput()
     batches = [Reversed(Y[part], X[part]) for part in PARTS]
@@ -168,15 +158,6 @@ def test_target_leaves_the_other_keys_to_forward(make, batches, target):
     )
 
 
-def test_forward_leaves_the_only_key_of_labels_to_be_the_target():
-    network = WithLabel()
-    batches = [{"x": X[part], "label": Y[part]} for part in PARTS]
-    ranked = bln_search.evaluate_configurations(
-        network, batches, batches, forward=lambda model, batch: model(batch["x"])
-    )
-    assert_values_of_torch(network, ranked, conditioned=False)
-
-
 AMBIGUOUS = {
     "the only label is an input": (WithLabel, [{"x": X, "label": Y}]),
     "the only label is a necessary input": (WithLabels, [{"x": X, "labels": Y}]),
@@ -192,13 +173,6 @@ def test_other_than_one_remaining_key_is_an_error(kind):
     make, batches = AMBIGUOUS[kind]
     with pytest.raises(DataError, match=r"validation_loader .*give target=.*forward="):
         bln_search.evaluate_configurations(make(), [((X, CONDITION),)], batches)
-
-
-def test_two_keys_of_labels_in_the_test_split_are_an_error():
-    with pytest.raises(DataError, match=r"test_loader .*give target=.*forward="):
-        bln_search.evaluate_configurations(
-            WithOneInput(), [X], [(X, Y)], test_loader=AMBIGUOUS["two labels and no input"][1]
-        )
 
 
 LABELLED_PAIRS = [((X[part], CONDITION[part]), Y[part]) for part in PARTS]
@@ -271,20 +245,6 @@ def test_lengths_of_sequences_may_differ_between_training_and_validation(lengths
         network, batches(lengths), batches((7, 7)), score=nn.CrossEntropyLoss(), one_pass=False
     )
     assert {str(row.configuration) for row in ranked} >= {"FF--", "TT--"}
-
-
-def test_sizes_of_images_may_differ_between_training_and_validation():
-    class Dense(nn.Sequential):
-        def forward(self, x, skip=None):
-            return super().forward(x if skip is None else x + skip)
-
-    def batches(*size):
-        return [(torch.randn(4, 3, *size), torch.randint(0, 2, (4, *size))) for _ in range(2)]
-
-    network = Dense(nn.Conv2d(3, 4, 1), bln_search.BN(4), nn.Conv2d(4, 2, 1)).eval()
-    for population in (batches(4, 4), batches(6, 8)):
-        ranked = bln_search.evaluate_configurations(network, population, batches(5, 9), score=nn.CrossEntropyLoss())
-        assert len(ranked) == 4
 
 
 AMBIGUOUS_PAIRS = {

@@ -73,13 +73,6 @@ def test_metrics_equal_those_of_applied_rows(one_pass):
     assert len({row.metrics[Split.VALIDATION]["difference"] for row in ranked}) == 16
 
 
-def test_rows_of_several_batch_sizes_have_their_own_values():
-    sizes = evaluate(metrics=METRICS, batch_sizes=[10, 5], test_loader=None)
-    alone = evaluate(metrics=METRICS, batch_sizes=[5], test_loader=None)
-    values = {str(row): row.metrics for row in sizes.at_batch_size(5)}
-    assert values == {str(row): row.metrics for row in alone}
-
-
 def test_rows_are_ordered_by_a_metric_in_its_direction():
     ranked = evaluate(metrics=METRICS | {"reversed AUC": bln_search.Metric(auc, higher_is_better=False)})
 
@@ -163,19 +156,3 @@ def test_a_diverged_row_has_no_value_and_fails_no_metric():
     assert all(row.row.rank is None for row in ranked)
     assert all(row.metrics.get(Split.VALIDATION, {}) == {} for row in ranked)
     assert "–" in str(ranked)
-
-
-def test_outputs_of_chunked_rows_are_complete():
-    """A limit below one activation of all rows evaluates them in chunks."""
-    whole = evaluate(metrics={"difference": Streaming()})
-    chunked = evaluate(metrics={"difference": Streaming()}, memory_limit=2_000)
-    for row, other in zip(whole, chunked, strict=True):
-        assert row.metrics[Split.TEST]["difference"] == pytest.approx(other.metrics[Split.TEST]["difference"], abs=1e-6)
-
-
-def test_a_fraction_as_correctness_is_refused_with_the_way_out():
-    def score(outputs, targets):
-        return outputs[:, 0].square(), torch.full((len(outputs),), 0.5)
-
-    with pytest.raises(ModelError, match="metrics="):
-        evaluate(score=score)

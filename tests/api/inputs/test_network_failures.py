@@ -7,9 +7,7 @@ import torch
 from torch import nn
 
 import bln_search
-from bln_search.api.inputs.network_calls import LatestMiniBatches
 from bln_search.core.errors import DataError, ModelError
-from bln_search.data.inputs import make_structured_inputs
 from tests.support.tiers import thinned
 
 torch.manual_seed(0)
@@ -158,36 +156,3 @@ def test_fine_tuning_names_layer_and_mini_batch():
     )
     assert "in the layer 0 (FailsInTraining)" in text
     assert "train_loader" in text
-
-
-class Graph:
-    """An object whose size nobody knows."""
-
-    def __init__(self):
-        self.nodes = bytearray(1000)
-
-
-@pytest.mark.parametrize(
-    ("make_inputs", "least", "most"),
-    [
-        (lambda: torch.empty(2**22), 4, 4),
-        (lambda: torch.empty(2**25), 1, 1),
-        (lambda: torch.empty(8, 10), 1000, 5000),
-        (lambda: torch.empty(0), 1000, 5000),
-        (lambda: make_structured_inputs({"x": torch.empty(4, 3), "scale": 2}, 4), 1000, 5000),
-        (lambda: make_structured_inputs((Graph(),), 4), 2, 64),
-        (lambda: make_structured_inputs({"graph": Graph(), "x": torch.empty(4, 3)}, 4), 2, 64),
-        (lambda: make_structured_inputs({"texts": ["a", "b"]}, 2), 2, 64),
-    ],
-)
-def test_a_limited_number_of_mini_batches_is_kept(make_inputs, least, most):
-    latest = LatestMiniBatches()
-    inputs = make_inputs()
-    for number in range(6000):
-        latest.append(str(number), inputs)
-    names = [name for name, _ in latest]
-    assert least <= len(names) <= most
-    assert names == [str(number) for number in range(6000 - len(names), 6000)]
-    latest.clear()
-    latest.append("of another reading", inputs)
-    assert [name for name, _ in latest] == ["of another reading"]

@@ -59,17 +59,6 @@ def test_objects_are_evaluated_one_by_one_and_exactly():
         torch.testing.assert_close(torch.from_numpy(got), losses, rtol=1e-5, atol=1e-5)
 
 
-def test_a_population_of_graphs_includes_every_mini_batch():
-    parts = [X[:5], X[5:20], X[20:]]
-    graphs = [Graphs(x, torch.zeros(2, 0, dtype=torch.long)) for x in parts]
-    network = GraphNetwork()
-    ranked = bln_search.evaluate_configurations(network, graphs, [(Graphs(X, EDGES), Y)], one_pass=False, **GRAPH)
-    with torch.no_grad():
-        expected = torch.stack([network.first(x).double().mean(0) for x in parts]).mean(0)
-    mean = ranked.populations["frozen"]["norm"].batch.mean
-    torch.testing.assert_close(mean.flatten(), expected, rtol=1e-5, atol=1e-6)
-
-
 def test_slots_of_graphs_are_one_error_before_any_pass():
     batch = (Graphs(X, EDGES), Y)
     with pytest.raises(DataError, match="per_slot=True needs the examples on the first axis"):
@@ -110,11 +99,3 @@ def test_objects_in_the_one_pass_are_one_error_before_any_pass():
     with pytest.raises(ModelError, match=r"these have \(Graphs, int64 \(33,\)\): evaluate with one_pass=False"):
         bln_search.evaluate_configurations(network, [batch[0]], [batch], **GRAPH)
     assert not calls
-
-
-def test_batch_sizes_of_objects_are_one_error():
-    batch = (Graphs(X, EDGES), Y)
-    with pytest.raises(DataError, match="batch_sizes= needs tensors with the examples on their first axis"):
-        bln_search.evaluate_configurations(
-            GraphNetwork(), [batch[0]], [batch], one_pass=False, batch_sizes=[4], **GRAPH
-        )

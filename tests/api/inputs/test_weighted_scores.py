@@ -257,24 +257,6 @@ def test_a_per_layer_search_without_a_counted_target_outside_of_a_fold_is_an_err
         )
 
 
-@pytest.mark.parametrize("kind", thinned(WEIGHTED, 2))
-def test_several_networks_and_conditions_have_the_means_of_torch(kind):
-    score, targets = WEIGHTED[kind]
-    right = RIGHT.get(kind, score)
-    networks = [make_deep_network(seed) for seed in range(3)]
-    conditions = {"clean": batches_of(targets), "large": [(3 * x, y) for x, y in batches_of(targets)]}
-    tables = bln_search.evaluate_configurations(networks, conditions["clean"], conditions, score=score)
-    for name, batches in conditions.items():
-        for row in tables[name]:
-            losses = [
-                right(outputs_under(network, row.of_network(position), batches), targets).item()
-                for position, network in enumerate(networks)
-            ]
-            assert row.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(np.mean(losses), rel=1e-9)
-    ignored = int(((targets < 0) | (targets == 255)).sum())
-    assert {value.left_out for value in tables["clean"].of_network(0).outcomes.values()} == {ignored}
-
-
 @pytest.mark.parametrize("ignored", [0, 1, 7])
 def test_the_number_of_left_out_examples_is_printed(ignored):
     targets = make_classes()

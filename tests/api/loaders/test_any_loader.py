@@ -132,14 +132,6 @@ def test_two_loaders_over_one_stream_are_one_error():
         bln_search.evaluate_configurations(NETWORK, DataLoader(stream, SIZE), DataLoader(stream, SIZE))
 
 
-@pytest.mark.parametrize("persistent", [False, True])
-def test_worker_processes_serve_two_roles(persistent):
-    loader = DataLoader(TensorDataset(X, Y), SIZE, num_workers=1, persistent_workers=persistent)
-    ranked = bln_search.evaluate_configurations(NETWORK, {"source": TRAIN, "target": loader}, loader)
-    expected = bln_search.evaluate_configurations(NETWORK, {"source": TRAIN, "target": cut(X, Y)}, cut(X, Y))
-    assert row_losses(ranked) == pytest.approx(row_losses(expected), rel=1e-6)
-
-
 def test_random_augmentation_is_refused_for_several_networks_only():
     class Augmented(torch.utils.data.Dataset):
         def __len__(self):
@@ -152,15 +144,6 @@ def test_random_augmentation_is_refused_for_several_networks_only():
     assert bln_search.evaluate_configurations(NETWORK, TRAIN, loader).as_is is not None
     with pytest.raises(DataError, match="validation_loader yields other examples"):
         bln_search.evaluate_configurations([NETWORK, make_network(1)], TRAIN, loader)
-
-
-def test_equal_examples_are_joined_in_their_order():
-    x, y = X[:10].repeat(12, 1), Y[:10].repeat(12)
-    loader = DataLoader(TensorDataset(x, y), SIZE, shuffle=True)
-    networks = [NETWORK, make_network(1)]
-    ranked = bln_search.evaluate_configurations(networks, TRAIN, loader)
-    expected = bln_search.evaluate_configurations(networks, TRAIN, cut(x, y))
-    assert row_losses(ranked)["TT-- (moving)"] == pytest.approx(row_losses(expected)["TT-- (moving)"], rel=1e-6)
 
 
 def test_random_numbers_are_those_of_a_plain_reading():

@@ -32,23 +32,6 @@ def test_an_iterator_given_twice_is_one_error_without_a_call(kind, iterator):
     assert network.calls == 0
 
 
-def test_an_iterator_for_several_networks_is_one_error_without_a_call():
-    networks = [Counted(), Counted()]
-    with torch.no_grad():
-        next(networks[1].parameters()).add_(1)
-    with pytest.raises(DataError, match="train_loader is a generator, which can be read once, and 2 networks read it"):
-        bln_search.evaluate_configurations(networks, (batch for batch in TRAIN), VALIDATION)
-    assert [network.calls for network in networks] == [0, 0]
-
-
-def test_an_exhausted_iterator_is_one_error():
-    spent = iter(batches())
-    list(spent)
-    for loaders in ((TRAIN, spent), (spent, VALIDATION)):
-        with pytest.raises(DataError, match="can be read once, and was read before"):
-            bln_search.evaluate_configurations(Counted(), *loaders)
-
-
 @pytest.mark.parametrize("options", [{}, {"batch_sizes": [7, 20]}])
 def test_iterators_are_loaders(options):
     """They give the results of lists, also where the first mini-batches are read to count examples."""

@@ -112,19 +112,6 @@ def test_a_saved_result_keeps_the_order(networks, tmp_path):
     assert loaded["clean"].examples_by_loader == tables["clean"].examples_by_loader
 
 
-def test_the_number_of_examples_of_each_loader_is_reported():
-    loaders = {"clean": make_data(120), "large": make_data(70, scale=2.0)}
-    tables = bln_search.evaluate_configurations(
-        trained(), {"a": TRAIN, "b": [x for x, _ in make_data(60)]}, loaders, test_loader={**loaders}
-    )
-    assert tables["large"].examples_by_loader == {
-        "train_loader['a']": 200,
-        "train_loader['b']": 60,
-        "validation_loader['large']": 70,
-        "test_loader['large']": 70,
-    }
-
-
 class Shrinking:
     """Yields one mini-batch less in each iteration."""
 

@@ -15,7 +15,6 @@ from torch import nn
 
 import bln_search
 from bln_search.core.enums import Split
-from bln_search.ranking.comparison import RowVerdict
 from bln_search.ranking.selection.condition_criteria import Criterion
 from tests.api.shifted_data import conditions, make_data, trained
 from tests.support.tiers import latin
@@ -32,10 +31,6 @@ def network():
 @pytest.fixture(scope="module")
 def ranked(network):
     return bln_search.evaluate_configurations(network, TRAIN, conditions(), batch_sizes=SIZES, blends=[0.3])
-
-
-def loss_of(row):
-    return row.row.metrics[Split.VALIDATION].loss.mean
 
 
 def test_each_condition_has_the_table_of_a_call_of_its_own(network, ranked):
@@ -85,24 +80,6 @@ def test_rows_independent_of_the_mini_batch_stand_once(ranked):
     assert {key.batch_size for key in sizes if not key.configuration.is_deterministic} == set(SIZES)
 
 
-def test_rows_with_other_outcomes_at_another_size_are_not_merged():
-    """A network whose other layers mix examples: TT-- differs between sizes, and stands for each of them."""
-
-    class Mixed(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.norm, self.head = bln_search.BN(6, batch_size=20), nn.Linear(6, 2)
-
-        def forward(self, x):
-            return self.head(self.norm(x) + x.mean(0))
-
-    torch.manual_seed(0)
-    result = bln_search.evaluate_configurations(
-        Mixed(), make_data(), make_data(seed=3), batch_sizes=[4, 20], one_pass=False
-    )
-    assert sorted(row.batch_sizes for row in result if row.is_independent) == [(4,), (20,)]
-
-
 @pytest.mark.parametrize(("over", "batch_size"), latin([*Criterion, "large"], [None, *SIZES]))
 def test_a_recommendation_is_a_row_of_its_size_that_can_be_applied(network, ranked, over, batch_size):
     recommendation = ranked.recommendation_for(batch_size=batch_size, over=over)
@@ -150,15 +127,6 @@ def test_rows_no_better_than_the_class_frequencies_are_not_recommended(network):
         key = next(key for key in rows.keys if key.configuration == recommendation.row.configuration)
         assert not no_better[rows.keys.index(key)]
         assert recommendation.num_no_better_than_prior == sum(no_better)
-
-
-def test_a_condition_recommends_as_its_own_table(ranked):
-    for name in ranked:
-        for size in SIZES:
-            row = ranked.recommended_for(batch_size=size, over=name)
-            alone = ranked[name].at_batch_size(size).recommended
-            assert (row.configuration, row.row.estimate) == (alone.configuration, alone.row.estimate)
-            assert loss_of(row) == loss_of(alone)
 
 
 def test_a_dependent_recommendation_names_the_deterministic_alternative(ranked):
@@ -244,14 +212,6 @@ def test_rows_without_a_value_in_a_condition_are_listed_last():
         result.recommended_for()
 
 
-def test_conditions_may_have_different_numbers_of_examples():
-    loaders = {"clean": make_data(120), "large": make_data(80, scale=2.0, shift=1.0)}
-    result = bln_search.evaluate_configurations(trained(), TRAIN, loaders, batch_sizes=[4, 20])
-    assert set(result.rows_over_conditions.verdicts) & set(RowVerdict)
-    assert result.recommended_for(over="worst").row.rank
-    assert "verdict" in result.to_records()[0]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [({"over": "best"}, "give mean, worst, regret"), ({"batch_size": 5}, "there are 4, 20, 60")],
@@ -267,3 +227,21 @@ def test_an_unknown_condition_is_an_error(ranked):
     assert list(ranked) == ["clean", "large", "small"]
     assert len(ranked) == 3
     assert repr(ranked).startswith("<RankedConditions: clean, large, small; ")
+
+
+def test_rows_with_other_outcomes_at_another_size_are_not_merged():
+    """A network whose other layers mix examples: TT-- differs between sizes, and stands for each of them."""
+
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.head = bln_search.BN(6, batch_size=20), nn.Linear(6, 2)
+
+        def forward(self, x):
+            return self.head(self.norm(x) + x.mean(0))
+
+    torch.manual_seed(0)
+    result = bln_search.evaluate_configurations(
+        Mixed(), make_data(), make_data(seed=3), batch_sizes=[4, 20], one_pass=False
+    )
+    assert sorted(row.batch_sizes for row in result if row.is_independent) == [(4,), (20,)]

@@ -96,11 +96,6 @@ def test_score_without_correctness_has_its_name_and_no_accuracy():
     assert {submitted.evaluation.accuracy for submitted in checked.evaluations} == {None}
 
 
-def test_cross_entropy_is_the_score_that_results_do_not_name(ranked):
-    assert ranked.to_external_results("own").score is None
-    assert "score" not in ranked.to_external_results("own").model_dump(mode="json")
-
-
 @pytest.fixture(scope="module")
 def under_conditions():
     networks = [trained(seed) for seed in range(2)]
@@ -132,9 +127,3 @@ def test_unknown_or_reserved_condition_is_one_clear_error(under_conditions):
     reserved = bln_search.evaluate_configurations(trained(), TRAIN, {"clean": VALIDATION, "test": VALIDATION})
     with pytest.raises(ModelError, match="the name test is reserved"):
         reserved.to_external_results("own")
-
-
-def test_one_condition_is_submitted_alone(under_conditions):
-    results = under_conditions["large"].to_external_results("own")
-    assert decode_results_and_list_problems(results).problems == ()
-    assert (results.ranking_condition, results.conditions) == ("", {})

@@ -24,24 +24,8 @@ def of_two_sizes():
     return bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), batch_sizes=[2, 25])
 
 
-def undefined_rows():
-    """Twelve of sixteen rows have no value: mini-batches of one."""
-    return bln_search.evaluate_configurations(make_network(), make_loader(size=1), make_loader(size=1, seed=1))
-
-
 def codes(rows):
     return [str(row.configuration) for row in rows]
-
-
-@pytest.mark.parametrize("key", [slice(3), slice(2, 10, 3), slice(-2, None), slice(None, None, -1), slice(20, 30)])
-def test_a_slice_has_the_rows_of_a_list(ranked, key):
-    assert codes(ranked[key]) == codes(list(ranked)[key])
-
-
-def test_positions_count_from_both_ends(ranked):
-    assert codes([ranked[0], ranked[-1]]) == [codes(ranked)[0], codes(ranked)[15]]
-    with pytest.raises(IndexError):
-        ranked[16]
 
 
 def test_a_code_has_its_best_row(ranked, of_two_sizes):
@@ -53,27 +37,12 @@ def test_a_code_has_its_best_row(ranked, of_two_sizes):
         assert of_two_sizes[code].row == rows[0].row == min((row.row for row in rows), key=lambda row: row.rank)
 
 
-@pytest.mark.parametrize("code", ["TT--", "ABCD", ""])
-def test_a_code_without_a_row_names_the_codes(ranked, code):
-    with pytest.raises(KeyError, match=f"no row has the configuration {code}: there are FFFF, FFFT, .*, TTTT"):
-        ranked[code]
-
-
 def test_the_representation_is_one_short_line(ranked):
     best = ranked.best
     loss = f"{best.row.metrics[Split.VALIDATION].loss.mean:.4f}"
     assert repr(ranked) == f"<RankedConfigurations: 16 rows, best {best.configuration} {loss}>"
     assert repr(best) == f"<RankedConfiguration: {best}, rank 1, validation loss {loss}>"
     assert repr(ranked["TTTT"]).startswith("<RankedConfiguration: TTTT (frozen), rank ")
-
-
-def test_rows_without_a_value_have_a_representation():
-    ranked = undefined_rows()
-    assert repr(ranked[-1]).endswith(", undefined>")
-    infinite = [(x * float("inf"), y) for x, y in make_loader()]
-    diverged = bln_search.evaluate_configurations(make_network(), make_loader(), infinite)
-    assert repr(diverged) == "<RankedConfigurations: 16 rows, none ranked>"
-    assert repr(diverged[0]).endswith(", diverged>")
 
 
 class Cells(HTMLParser):
@@ -128,16 +97,6 @@ def test_best_independent_is_the_first_row_without_the_mini_batch(ranked):
     bln_search.apply_configuration(network, row).eval()
     alone = torch.cat([network(example[None]) for example in inputs])
     torch.testing.assert_close(alone, network(inputs))
-
-
-def test_nothing_is_independent_where_such_rows_have_no_value():
-    """Population deviations are undefined for mini-batches of one, so every row with a rank reads the mini-batch."""
-    batches = [(x, y) for x, y in make_loader(size=1)]
-    network = nn.Sequential(bln_search.BN(6), nn.Linear(6, 2))
-    ranked = bln_search.evaluate_configurations(network, batches, make_loader(seed=1))
-    assert {str(row.configuration) for row in ranked if row.row.rank} == {"FF--", "TF--"}
-    assert ranked.best_batch_independent is None
-    assert not ranked.recommended.is_independent
 
 
 def test_a_value_for_each_slot_makes_a_row_depend_on_the_position():

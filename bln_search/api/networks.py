@@ -1,16 +1,18 @@
-"""Fingerprints of the parameters and buffers of a network, to recognize the network of population values."""
+"""The networks that are evaluated: lists of them, and fingerprints that recognize the network of population values."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
+from bln_search.api.arguments import check_network_is_module
+from bln_search.core.errors import ModelError
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import evaluation_mode
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,56 @@ def parameter_fingerprint(network: nn.Module) -> str:
     Buffers do not count: population values and the applied configuration are buffers.
     """
     return _compute_sha256(sorted(network.named_parameters(), key=lambda named: named[0]))
+
+
+def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[nn.Module]:
+    """The networks to evaluate. A module that is itself a sequence, as `nn.Sequential`, is one network.
+
+    `call` is how the function is called, for the message.
+
+    Raises:
+        ModelError: One of them is not a network, has no normalization layers, or has others than the first one.
+    """
+    if isinstance(network, nn.Module):
+        return [network]
+    if not isinstance(network, list | tuple):
+        check_network_is_module(network, call)
+    if not network:
+        raise ModelError("the list of networks is empty: give at least one network")
+    for member in network:
+        check_network_is_module(member, call)
+    layers = [
+        {name: f"{layer.method} of {layer.num_features} features" for name, layer in get_norms_by_name(member).items()}
+        for member in network
+    ]
+    for position, others in enumerate(layers[1:], start=1):
+        if others != layers[0]:
+            name = next(name for name in (*layers[0], *others) if layers[0].get(name) != others.get(name))
+            raise ModelError(
+                f"networks 0 and {position} have different normalization layers: the layer {name} is "
+                f"{layers[0].get(name, 'missing')} and {others.get(name, 'missing')}. Networks are compared if they "
+                "differ in their weights only"
+            )
+    return list(network)
+
+
+def compute_fingerprints_unless_equal(networks: Sequence[nn.Module]) -> tuple[str, ...]:
+    """A fingerprint of each of several networks; empty for one network.
+
+    Raises:
+        ModelError: Two networks have equal parameters.
+    """
+    if len(networks) < 2:
+        return ()
+    fingerprints = [parameter_fingerprint(network) for network in networks]
+    for position, fingerprint in enumerate(fingerprints):
+        first = fingerprints.index(fingerprint)
+        if first < position:
+            raise ModelError(
+                f"networks {first} and {position} have equal parameters: a comparison over networks needs networks "
+                "that were trained independently, each once"
+            )
+    return tuple(fingerprints)
 
 
 def _in_smallest_common_type(values: Tensor) -> Tensor:
