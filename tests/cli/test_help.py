@@ -13,12 +13,6 @@ from bln_search.settings import Settings
 
 COMMAND = get_command(app)
 VARIABLES = {"--data": "DATA", "--database": "DATABASE", "--device": "DEVICE", "--server": "SERVER", "--token": "TOKEN"}
-RECORD_FORMATS = ["table", "json", "jsonl", "csv"]
-RECORD_VERBS = [
-    *(["validate"], ["run"], ["list"], ["show"], ["logs"], ["compare"], ["probe"], ["search-layers"], ["layers"]),
-    *(["verify"], ["workers"], ["submit"], ["watch"], ["settings"], ["backup"], ["backups"], ["restore"]),
-    *(["token", "list"], ["data", "list"], ["db", "status"], ["checkpoints", "clean"]),
-]
 
 
 def verbs(command=COMMAND, words=()):
@@ -72,25 +66,6 @@ def test_values_are_named_in_capitals_and_flags_have_none():
                 assert param.metavar.upper() == param.metavar, (words, param.name)
 
 
-@pytest.mark.parametrize("words", RECORD_VERBS, ids=" ".join)
-def test_verbs_that_print_records_take_every_format(words):
-    assert list(option(words, "--format").type.choices) == RECORD_FORMATS
-
-
-@pytest.mark.parametrize(
-    ("words", "name", "choices"),
-    [
-        (["leaderboard"], "--split", ["validation", "test"]),
-        (["compare"], "--split", ["validation", "test"]),
-        (["search-layers"], "--estimate", ["frozen", "epoch", "moving"]),
-        (["analyze"], "--format", ["table", "json"]),
-        (["export"], "--format", ["table", "json"]),
-    ],
-)
-def test_help_offers_only_what_the_program_takes(words, name, choices):
-    assert list(option(words, name).type.choices) == choices
-
-
 def test_same_things_have_the_same_options():
     """A written file is --output, a number of rows --limit; nothing else names them."""
     for words, verb in verbs().items():
@@ -107,17 +82,6 @@ def test_same_things_have_the_same_options():
         ("manifest",),
         ("export",),
     }
-
-
-def test_shell_completion_is_offered(invoke, monkeypatch):
-    monkeypatch.setenv("_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION", "1")
-    shown = invoke("--help").stdout
-    assert "--install-completion" in shown
-    assert "--show-completion" in shown
-
-
-def test_the_recommended_row_is_exported_by_default():
-    assert option(["export"], "--config").default == "recommended"
 
 
 @pytest.mark.parametrize("words", [(), *verbs()], ids=lambda words: " ".join(words) or "bln-search")

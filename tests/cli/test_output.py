@@ -57,11 +57,6 @@ def piped():
     return written
 
 
-def test_the_console_of_a_pipe_has_the_width_of_columns(piped):
-    _, width, *_ = piped["60"]
-    assert width.strip() == "60"
-
-
 ROWS = [
     {"arm": "bln", "seed": 0, "loss": "0.1234", "reason": None, "checkpoint": f"{0:064x}.safetensors"},
     {"arm": "ln", "seed": 11, "loss": "10.5000", "reason": None, "checkpoint": f"{1:064x}.safetensors"},
@@ -96,11 +91,6 @@ def test_times_are_printed_to_the_minute_in_one_cell():
     moment = datetime(2026, 11, 24, 11, 14, 35, 123, tzinfo=UTC)
     text = printed(make_records_table([{"at": moment.isoformat()}], ("at",)), width=24)
     assert datetime.fromisoformat(text.splitlines()[-1].strip()) == moment.replace(second=0, microsecond=0)
-
-
-def test_messages_are_wrapped_on_a_terminal_only(piped):
-    messages, *_ = piped[""]
-    assert messages == "word " * 60
 
 
 def test_printed_results_have_no_spaces_at_the_ends_of_lines(piped):

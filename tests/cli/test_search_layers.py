@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import sys
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 
 import pytest
-from pydantic import TypeAdapter
 
 from bln_search.cli import main
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.local import LocalExecutor
-from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from bln_search.worker import run_study
@@ -107,18 +104,6 @@ def test_finished_search_is_not_repeated(finished_home, call):
     assert analysis_of(finished_home).layers == before
 
 
-def test_results_are_printed_as_layers_prints_them(finished_home, call):
-    code, output, messages = call(finished_home, "layered", "--quiet", "--format", "json")
-    assert (code, messages) == (0, "")
-    results = TypeAdapter(tuple[PerLayerResult, ...]).validate_python(json.loads(output))
-    assert results == analysis_of(finished_home).layers
-    _, lines, _ = call(finished_home, "layered", "--quiet", "--format", "jsonl")
-    rows = [json.loads(line) for line in lines.splitlines()]
-    assert [row["configuration"] for row in rows if row["arm"] == "bln" and not row["uniform"]] == [
-        row.configuration for row in results[1].rows
-    ]
-
-
 def test_options_override_the_search_of_the_study(home, call):
     latencies = analysis_of(home).latencies
     code, output, messages = call(
@@ -196,8 +181,3 @@ def test_failed_search_of_one_network_keeps_the_others(home, call):
     assert code == 3
     assert "1 of 2 networks were not searched: ln seed 0" in sentences(messages)
     assert {layer.arm: layer.search for layer in analysis_of(home).layers}["bln"] is LayerSearchAlgorithm.BEAM
-
-
-def test_lines_are_not_wrapped_when_the_output_is_a_pipe(home, call):
-    _, _, messages = call(home, "layered", "--folds", "9")
-    assert len(messages.splitlines()) == 3

@@ -21,7 +21,6 @@ from bln_search.reports.charts.configurations import (
     NOT_EVALUATED,
     configuration_losses_heat_map,
     configuration_ranks_chart,
-    configuration_ranks_chart_by_label,
     switch_effects_chart,
 )
 from bln_search.reports.charts.curves import ERROR, TrialLearningCurve, learning_curves_chart
@@ -124,14 +123,6 @@ def test_bands_of_losses_end_at_zero_and_those_of_errors_at_100_per_cent():
     assert np.min(bands(negative)) < -2.5
 
 
-def test_narrow_bands_are_drawn_as_they_are():
-    chart = learning_curves_chart([curve_of_losses(0, [0.6, 0.2]), curve_of_losses(1, [0.601, 0.201])], 2)
-    half = two_sided_t_quantile(0.95, 1) * np.std([0.6, 0.601], ddof=1) / np.sqrt(2)
-    for band in bands(chart):
-        assert band == pytest.approx([0.6005 + half, 0.2005 + half, 0.2005 - half, 0.6005 - half])
-    assert "cut off" not in chart.caption
-
-
 def all_charts():
     yield "heat map", configuration_losses_heat_map(losses())
     yield "heat map with missing cells", configuration_losses_heat_map(losses(codes=WORDS[2:]))
@@ -204,14 +195,6 @@ def test_cells_of_the_heat_map_without_a_loss_are_neutral_and_give_their_reason(
     assert "no loss" not in configuration_losses_heat_map(losses()).caption
 
 
-def test_tick_labels_are_broken_at_commas_and_between_words():
-    name = "7: a name of many words, all of them short, " + "b" * 32
-    chart = configuration_ranks_chart_by_label({name: losses(), "short, batch 5": losses()})
-    lines = [tick.split("<br>") for tick in chart.figure["data"][0]["x"]]
-    assert lines == [["7: a name of many words", "all of them short", "b" * 32], ["short", "batch 5"]]
-    assert {row["setting"] for row in chart.rows} == {name, "short, batch 5"}
-
-
 def luminance(color):
     """Relative luminance of `rgb(r, g, b)`, as WCAG 2.2 defines it."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
@@ -260,13 +243,6 @@ def test_ranks_compare_blends_only_without_other_pairs():
     assert {row["setting"] for row in one.rows} == set(labels)
 
 
-def test_heat_map_of_blends_names_their_letter():
-    chart = configuration_losses_heat_map(losses(codes=[code.with_blend_for_population for code in WORDS]))
-    assert "B: from a blend of the population and the mini-batch" in chart.caption
-    assert "T:" not in chart.caption
-    assert chart.figure["data"][0]["y"] == ["BB", "BF", "FB", "FF"]
-
-
 def test_points_that_are_alike_in_four_digits_have_their_own_texts():
     near = [SearchPointResult("bln", {"rate": rate}, rate, seconds=1.0) for rate in (0.012341, 0.012344)]
     lines = parallel_coordinates_chart(near)
@@ -290,11 +266,6 @@ def test_no_chart_without_data():
     assert loss_and_time_pareto_chart(points()) is None
 
 
-def test_caption_of_curves_names_bands_only_where_there_are_some():
-    assert "confidence" in learning_curves_chart([curve(0), curve(1)], 2).caption
-    assert "confidence" not in learning_curves_chart([curve(0)], 1).caption
-
-
 def test_error_is_one_hundred_percent_minus_accuracy():
     traces = learning_curves_chart([curve(0), curve(1)], 2, ERROR).figure["data"]
     lines = {trace["name"]: trace["y"] for trace in traces if trace.get("name")}
@@ -307,14 +278,6 @@ def test_the_geometry_is_averaged_over_the_layers_that_have_a_value():
     assert (norms["name"], norms["x"], norms["y"]) == ("bn", [1, 2], [1.5, 2.5])
     (rates,) = geometry_by_epoch_chart({("bn", ""): geometries()}, EFFECTIVE_RATE).figure["data"]
     assert rates["y"] == pytest.approx([0.1, 0.1])
-
-
-@pytest.mark.parametrize(("epochs", "step"), [(2, 1), (10, 1), (11, None)])
-def test_few_epochs_have_one_tick_each(epochs, step):
-    chart = learning_curves_chart(
-        [TrialLearningCurve("bln", "", 0, [curve(0).epochs[0] | {"epoch": 1 + n} for n in range(epochs)])], 1
-    )
-    assert chart.figure["layout"]["xaxis"].get("dtick") == step
 
 
 def test_outlier_trial_does_not_set_the_axis_range():
@@ -347,18 +310,6 @@ def test_point_that_diverged_under_some_seeds_is_not_the_best():
     settings = {RowKeyWithoutConfiguration("bn", point, None, 25): {code: values} for point, values in by_point.items()}
     assert [best_point.point for best_point in restrict_to_settings_of_best_points(settings)] == [json.dumps(complete)]
     assert restrict_to_settings_of_best_points({}) == {}
-
-
-def test_points_with_different_parameters_share_one_table():
-    results = [SearchPointResult("a", {"x": 1}, 0.5, 1.0), SearchPointResult("b", {"y": 2}, 0.4, 2.0)]
-    assert loss_and_time_pareto_chart(results).rows_as_csv.splitlines()[0].split(",") == [
-        "arm",
-        "x",
-        "seconds",
-        "loss",
-        "front",
-        "y",
-    ]
 
 
 def test_schedules_are_flattened_into_columns():

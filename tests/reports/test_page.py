@@ -95,15 +95,6 @@ def test_a_study_without_results_has_a_page():
     assert sum(len(text) for _, text in parsed_page.scripts) < 10_000, "no charts, no Plotly"
 
 
-def test_specification_names_the_weights_of_blends():
-    plain, blended = (
-        replace(make_report_context([], evaluations=[]), study=study(extra_text=text))
-        for text in ("", "evaluation: {blends: [0.1, N16]}")
-    )
-    assert "weight of the population 0.1, N16" in ParsedPage(render_study_report_html(blended)).text
-    assert "weight of the population" not in ParsedPage(render_study_report_html(plain)).text
-
-
 SPACE = """space: {training.learning_rate: {kind: float, low: 1e-3, high: 1, log: true}}
 search: {sampler: random, trials: 2}
 """

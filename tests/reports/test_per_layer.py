@@ -24,7 +24,6 @@ from bln_search.reports.per_layer_tables import (
     uniform_configurations_table,
 )
 from bln_search.reports.sentences.per_layer import (
-    arm_and_point_label,
     excluded_option_sentences,
     format_count_from_digits,
     per_layer_sentences,
@@ -66,11 +65,6 @@ def test_network_without_a_finite_loss_is_not_averaged(from_json, snapshot):
     assert "nan" not in str(selected_configurations_by_network_table(result).rows)
 
 
-def test_an_apparent_loss_that_is_not_optimistic(snapshot):
-    networks = tuple(network(seed, apparent=0.5) for seed in (0, 1))
-    assert per_layer_sentences(per_layer_result().model_copy(update={"networks": networks}))[1] == snapshot
-
-
 def test_networks_without_a_test_loss_have_no_sentence_on_test():
     networks = tuple(network(seed, test_loss=None, test_accuracy=None) for seed in (0, 1))
     sentences = per_layer_sentences(per_layer_result().model_copy(update={"networks": networks}))
@@ -80,11 +74,6 @@ def test_networks_without_a_test_loss_have_no_sentence_on_test():
 def test_long_counts_are_written_in_scientific_notation():
     assert format_count_from_digits("999999999999999") == "999,999,999,999,999"
     assert format_count_from_digits("1" + "0" * 20) == "1.0 × 10²⁰"
-
-
-def test_label_names_the_point_of_a_space():
-    assert arm_and_point_label(per_layer_result()) == "bln"
-    assert arm_and_point_label(per_layer_result(point='{"arm.lambda": 0.5}')) == "bln, lambda=0.5"
 
 
 def test_choices_with_the_same_exclusions_are_grouped():
@@ -185,21 +174,6 @@ def test_a_result_names_its_loss_and_has_no_column_of_an_accuracy_that_is_missin
     assert not any("nats" in sentence for sentence in per_layer_sentences(result))
 
 
-def test_missing_statistic_is_empty_and_one_network_has_no_mark():
-    result = per_layer_result(2)
-    effects = tuple(
-        effect.model_copy(update={"half": None, "loss": 0.0})
-        for effect in result.effects
-        if effect.choice == "norm0" or effect.statistic in ("E_B", "Std_B")
-    )
-    chart = layer_switch_effects_heat_map(result.model_copy(update={"effects": effects}))
-    assert chart.figure["data"][0]["z"][1] == [0.0, 0.0, None, None]
-    assert chart.figure["data"][0]["zmax"] == 1.0
-    assert chart.caption.endswith("no confidence intervals.")
-    assert layer_switch_effects_table(result.model_copy(update={"effects": effects})).rows[1][3:] == ["–", "–"]
-    assert layer_switch_effects_heat_map(per_layer_result(networks=0)) is None
-
-
 def test_report_has_a_section_for_per_layer_searches():
     assert per_layer_section(make_report_context()) is None
     assert per_layer_section(make_report_context(analysis=Analysis())) is None
@@ -217,15 +191,6 @@ def test_report_has_a_section_for_per_layer_searches():
     ):
         assert text in parsed_page.text
     assert any(figure["data"][0].get("customdata") for figure in parsed_page.figures())
-
-
-def test_report_of_many_points_is_truncated_with_a_note():
-    results = tuple(per_layer_result(1, 1, point=json.dumps({"arm.lambda": n / 10})) for n in range(8))
-    section = per_layer_section(make_report_context(analysis=Analysis(layers=results)))
-    assert section.blocks[0].text.startswith("bln, lambda=0: ")
-    assert section.blocks[-1].text.startswith("The first 6 of 8 arms and points are shown.")
-    empty = per_layer_section(make_report_context(analysis=Analysis(layers=(per_layer_result(networks=0),))))
-    assert [block.template for block in empty.blocks] == ["paragraph"]
 
 
 def test_a_selection_bias_whose_interval_contains_zero_is_not_called_optimistic():

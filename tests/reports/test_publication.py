@@ -34,15 +34,6 @@ def test_every_line_of_the_tabular_has_as_many_cells_as_columns():
     assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
 
 
-def test_latex_special_characters_are_escaped():
-    from bln_search.reports.publication import escape_latex
-
-    assert escape_latex(r"a_b & 50% $x^2~{y}#\z <|>") == (
-        r"a\_b \& 50\% \$x\textasciicircum{}2\textasciitilde{}\{y\}\#\textbackslash{}z "
-        r"\textless{}\textbar{}\textgreater{}"
-    )
-
-
 def test_every_line_of_the_markdown_table_has_the_same_cells():
     text = leaderboard_markdown(make_board())
     assert text.endswith("\n\n± is the standard deviation over seeds.\n")

@@ -7,18 +7,7 @@ import pytest
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.records import RowKey
-from bln_search.reports.leaderboard_table import row_identity_columns, verdict_column
-from tests.ranking.comparisons import compared
-
-
-def test_verdicts_are_a_column():
-    comparison = compared("TTTT", "FTTT", "FFFF", "TTFF", worse=("FFFF",), equal=("FTTT",))
-    column = verdict_column([*(row.verdict for row in comparison.rows), None], 1)
-    assert column.cells == ["best", "practically equal", "worse", "cannot tell", ""]
-
-
-def test_rows_without_a_comparison_need_no_column():
-    assert verdict_column([None, None], 1) is None
+from bln_search.reports.leaderboard_table import row_identity_columns
 
 
 def key(code="TTTT", arm="bln", estimate=PopulationEstimate.FROZEN, batch_size=25):
@@ -45,10 +34,3 @@ def test_the_population_is_dropped_only_where_it_does_not_identify_a_row():
     assert one.drop_order == 7
     assert several.drop_order is None
     assert several.is_key
-
-
-def test_the_legend_explains_the_letters_that_occur():
-    legends = [row_identity_columns([key(code)], 1)[0].legend for code in ("TTFF", "MM--")]
-    assert "T population, F mini-batch" in legends[0]
-    assert "memory" not in legends[0]
-    assert "M memory, - absent" in legends[1]

@@ -110,25 +110,22 @@ def test_database_without_write_access(doctor, home):
     assert faults(findings) == ["database writes"]
 
 
-def test_folder_without_write_access(doctor, monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("variable", "value", "name"),
+    [
+        ("CACHE", "FILE/cache", "cache"),
+        ("CHECKPOINTS", "FILE/folder", "checkpoints"),
+        ("FREE_BYTES", str(10**18), "disk space"),
+        ("DATA", "FILE-nowhere", "data sets"),
+    ],
+)
+def test_setting_that_cannot_be_used(doctor, monkeypatch, tmp_path, variable, value, name):
     (tmp_path / "file").touch()
-    monkeypatch.setenv("BLN_SEARCH_CACHE", str(tmp_path / "file" / "cache"))
+    monkeypatch.setenv(f"BLN_SEARCH_{variable}", value.replace("FILE", str(tmp_path / "file")))
     code, findings = doctor()
     assert code == 1
-    assert faults(findings) == ["cache"]
-    assert "BLN_SEARCH_CACHE" in findings["cache"]["remedy"]
-
-
-def test_little_disk_space(doctor, monkeypatch):
-    monkeypatch.setenv("BLN_SEARCH_FREE_BYTES", str(10**18))
-    _, findings = doctor()
-    assert faults(findings) == ["disk space"]
-
-
-def test_missing_data_folder(doctor, monkeypatch, tmp_path):
-    monkeypatch.setenv("BLN_SEARCH_DATA", str(tmp_path / "nowhere"))
-    _, findings = doctor()
-    assert faults(findings) == ["data sets"]
+    assert name in faults(findings)
+    assert findings[name]["remedy"]
 
 
 def test_incomplete_data_set(doctor, monkeypatch, tmp_path):
@@ -147,13 +144,6 @@ def test_a_missing_checkpoint_store_is_not_created(doctor, home):
     (home / "checkpoints").mkdir(parents=True)
     _, findings = doctor()
     assert findings["checkpoints"]["state"] == "ok"
-
-
-def test_checkpoint_store_that_takes_no_file(doctor, monkeypatch, tmp_path):
-    (tmp_path / "file").touch()
-    monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", str(tmp_path / "file" / "folder"))
-    _, findings = doctor()
-    assert "checkpoints" in faults(findings)
 
 
 def test_missing_gpu(invoke, free_port):

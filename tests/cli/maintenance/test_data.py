@@ -14,7 +14,6 @@ import pytest
 
 from bln_search.cli.maintenance.data import check_data_set_and_print, fetch_and_verify_data_set
 from bln_search.core.errors import ChecksumError, DataError
-from bln_search.core.registry import DATA_SETS
 from bln_search.data.catalog import CATALOG
 from bln_search.data.imdb import ARCHIVE, REMARKS, get_review_source
 from tests.data.reviews import make_reviews, md5, write_archive, write_lines
@@ -42,12 +41,6 @@ def test_list_shows_which_data_sets_are_present(tmp_path):
     assert state(tmp_path) == "missing"
     write_lines(tmp_path / "imdb", make_reviews())
     assert state(tmp_path) == "present"
-
-
-def test_the_list_is_made_of_records(tmp_path):
-    listed = json.loads(call("data", "list", "--data", tmp_path, "--format", "json", check=0).stdout)
-    assert {record["name"] for record in listed} == set(DATA_SETS.list_names())
-    assert {record["name"]: record["files"] for record in listed}["imdb"] == "missing"
 
 
 @pytest.mark.usefixtures("pipe")
@@ -190,11 +183,3 @@ def test_image_folders_are_listed_and_counted(tmp_path):
     assert {record["name"]: record["files"] for record in listed}["imagenet"] == "present"
     lines = call("data", "verify", "imagenet", "--data", tmp_path, check=0).stdout.splitlines()
     assert [numbers_in(line.rpartition(": ")[2]) for line in lines] == [[6, 2], [4, 2]]
-
-
-def test_digit_pairs_are_present_with_the_files_of_mnist(tmp_path):
-    (tmp_path / "mnist").mkdir()
-    for file in CATALOG["mnist"].files:
-        (tmp_path / "mnist" / f"{file.name}.gz").write_bytes(b"")
-    listed = json.loads(call("data", "list", "--data", tmp_path, "--format", "json", check=0).stdout)
-    assert {record["files"] for record in listed if record["name"] in ("mnist", "mnist_pairs")} == {"present"}

@@ -45,10 +45,3 @@ def test_study_without_an_account_needs_a_service(world, invoke):
 def test_lifetime_is_limited(world, invoke, days):
     world.complete("done")
     assert invoke("share-link", "create", "done", "--days", days).exit_code == 2
-
-
-def test_no_link_is_told_beside_the_output(world, invoke, options):
-    world.complete("done")
-    result = invoke("share-link", "list", "done", *options)
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "no link" in result.stderr

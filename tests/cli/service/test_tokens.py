@@ -51,12 +51,6 @@ def test_new_token_names_its_database_and_warns_if_it_is_new(home, invoke):
     assert all(created.stdout.startswith("bln_") for created in (first, second))
 
 
-def test_no_token_is_told_beside_the_output(home, invoke):
-    result = invoke("token", "list")
-    assert (result.exit_code, result.stdout, result.stderr.strip()) == (0, "", "no token")
-    assert invoke("token", "list", "--format", "json").stdout.strip() == "[]"
-
-
 @pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
 def test_times_of_the_table_are_utc_and_say_so(from_service, world, invoke, service):
     listed = invoke("token", "list", *(service if from_service else ()))

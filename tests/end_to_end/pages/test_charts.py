@@ -76,18 +76,6 @@ def test_line_under_the_pointer_stands_out(visit, studies):
     plot.locator(".trace.picked").first.wait_for(state="detached")
 
 
-def test_labels_leave_most_of_the_width_to_the_differences(visit, studies):
-    page = visit.page
-    visit.go(f"/studies/{studies.search}/charts")
-    chart = page.locator(".chart[data-name=differences]")
-    chart.scroll_into_view_if_needed()
-    chart.locator(".main-svg").first.wait_for()
-    whole = chart.locator(".plot").bounding_box()["width"]
-    plotted = page.evaluate("document.querySelector('[data-name=differences] .js-plotly-plot')._fullLayout._size.w")
-    assert plotted > 0.7 * whole
-    assert any(label.startswith("#1 ") for label in chart.locator(".ytick").all_text_contents())
-
-
 def test_study_is_found_added_and_compared(visit, studies):
     page = visit.page
     visit.go("/compare")
@@ -101,44 +89,3 @@ def test_study_is_found_added_and_compared(visit, studies):
     assert draw_all(page) == 2
     page.get_by_role("link", name="Remove board-other").click()
     page.wait_for_selector("text=Choose two to 6 studies")
-
-
-PAGES = (
-    "/studies/{board}/leaderboard",
-    "/studies/{search}/leaderboard?sort=-validation_loss",
-    "/studies/{board}/charts",
-    "/compare?study={board}&study={other}",
-    "/compare?find=nothing",
-)
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(visit, studies, scheme):
-    from axe_playwright_python.sync_playwright import Axe
-
-    page, found = visit.page, []
-    page.emulate_media(color_scheme=scheme)
-    for path in PAGES:
-        visit.go(path.format(**vars(studies)))
-        page.wait_for_load_state("networkidle")
-        if "/leaderboard" in path:
-            for index in (0, 2):
-                page.locator(".board tbody:last-child input[name=row]").nth(index).check()
-            page.wait_for_selector("#difference .verdict")
-        found += [
-            (path, violation["id"], violation["nodes"][0]["html"][:160])
-            for violation in Axe().run(page).response["violations"]
-        ]
-    assert found == []
-
-
-@pytest.mark.parametrize("width", [360, 720, 1440])
-def test_no_page_is_wider_than_the_window(visit, studies, width):
-    visit.page.set_viewport_size({"width": width, "height": 900})
-    wide = []
-    for path in PAGES:
-        visit.go(path.format(**vars(studies)))
-        visit.page.wait_for_load_state("networkidle")
-        if visit.page.evaluate("document.documentElement.scrollWidth") > width:
-            wide.append(path)
-    assert wide == []

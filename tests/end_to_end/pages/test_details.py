@@ -37,22 +37,6 @@ def test_title_is_edited_by_keyboard_alone(page, visit, ledger, study_id):
     assert page.evaluate("window.sameDocument") is True
 
 
-GAP_BELOW_LABEL = """(input) => {
-  const text = document.createRange();
-  text.selectNode(input.closest('label').firstChild);
-  return input.getBoundingClientRect().top - text.getBoundingClientRect().bottom;
-}"""
-
-
-def test_ring_of_the_focus_does_not_cover_the_label(page):
-    page.get_by_role("button", name="Edit priority").click()
-    field_input = field(page, "priority").locator("input")
-    widths = ("outlineWidth", "outlineOffset")
-    ring = sum(field_input.evaluate(f"(input) => parseFloat(getComputedStyle(input).{name})") for name in widths)
-    assert ring >= 3
-    assert field_input.evaluate(GAP_BELOW_LABEL) >= ring - 1
-
-
 def test_notes_are_rendered_without_scripts(page, visit, ledger, study_id):
     text = "# Result\n\n**bold** <script>alert(1)</script> [x](javascript:alert(1)) ![y](http://example.org/z.png)"
     page.get_by_role("button", name="Edit notes").click()

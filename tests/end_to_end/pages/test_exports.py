@@ -135,18 +135,6 @@ def test_progress_is_resumed_after_a_reload_and_nothing_is_downloaded_twice(brow
     visit.close()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_the_page_with_an_archive(browser, service, scheme):
-    from axe_playwright_python.sync_playwright import Axe
-
-    visit = Visit(browser, service, color_scheme=scheme).sign_in()
-    visit.page.locator(".studies .best a").first.click()
-    visit.page.wait_for_selector("#export-form")
-    results = Axe().run(visit.page)
-    assert results.violations_count == 0, results.generate_report()
-    visit.close()
-
-
 def test_worker_killed_in_an_export_loses_nothing(tmp_path, service):
     """The worker and all its processes are killed while it builds; the service starts another, which builds it."""
     with service.client() as client:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-import yaml
 
 from bln_search.core.records import EpochRecord
-from bln_search.worker.analysis import compute_and_store_analysis
 from tests.end_to_end.browser import WATCH_SHIFTS
-from tests.support.service_world import finish_trial
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
 
@@ -49,17 +44,6 @@ def test_ten_studies_are_deleted_with_three_clicks(visit, worker, clicks, ledger
     assert len(clicks.count) <= 4
     assert ledger.studies.list_studies() == []
     assert visit.page.locator("tr[data-study]").count() == 0
-
-
-def test_study_is_repeated_with_more_seeds_in_two_clicks(visit, worker, ledger):
-    study_id = worker.complete("few", seeds=(0,))
-    compute_and_store_analysis(ledger, study_id, None)
-    page = visit.page
-    visit.go("/studies")
-    page.get_by_role("link", name="few", exact=True).click()
-    page.get_by_role("link", name=re.compile(r"Add \d+ seeds")).click()
-    page.wait_for_selector("#send:enabled")
-    assert len(yaml.safe_load(page.input_value("#text"))["seeds"]) > 1
 
 
 def test_escape_deletes_nothing(visit, worker, clicks, ledger):
@@ -150,28 +134,6 @@ def test_studies_are_tagged_paused_and_resumed_together(visit, worker, clicks, l
         visit.until("!document.getElementById('all').checked")
 
 
-def test_list_is_filtered_by_text_tag_and_state(visit, worker, ledger):
-    ids = [worker.complete(name) for name in ("alpha", "beta")]
-    worker.submit("gamma")
-    ledger.queue.update_study_metadata(ids[0], {"tags": ["mnist"], "title": "Special"})
-    page = visit.page
-
-    def names():
-        return page.locator("th.study > a").all_inner_texts()
-
-    visit.go("/studies?text=sPECIAL")
-    assert names() == ["alpha"]
-    page.get_by_role("link", name="Show all").click()
-    page.get_by_label("State").select_option("complete")
-    page.get_by_label("Order").select_option("name")
-    page.get_by_role("button", name="Show", exact=True).click()
-    page.wait_for_url("**state=complete**")
-    assert names() == ["alpha", "beta"]
-    page.get_by_role("link", name="Studies with the tag mnist").click()
-    page.wait_for_url("**tag=mnist**")
-    assert names() == ["alpha"]
-
-
 @pytest.mark.parametrize("width", [390, 720], ids=["phone", "zoom 200 %"])
 def test_cards_show_the_essential_on_narrow_screens(visit, worker, ledger, width):
     name = "a_study_with_a_very_long_name_that_has_sixty_four_characters_in"
@@ -186,36 +148,3 @@ def test_cards_show_the_essential_on_narrow_screens(visit, worker, ledger, width
         box = row(page, study_id).locator(selector).first.bounding_box()
         assert 0 <= box["x"] < box["x"] + box["width"] <= width, selector
         assert box["height"] > 0
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_in_list_and_dialog(browser, service, worker, ledger, scheme):
-    from axe_playwright_python.sync_playwright import Axe
-
-    from tests.end_to_end.browser import Visit
-
-    study_id, trials = worker.start("running", epochs=20)
-    finish_trial(ledger, trials[0])
-    ledger.queue.update_study_metadata(study_id, {"tags": ["x"], "notes": "# Head\n\n| a | b |\n|---|---|\n| 1 | 2 |"})
-    worker.complete("done")
-    visit = Visit(browser, service, color_scheme=scheme).sign_in()
-    found = []
-    for width in (1280, 390):
-        visit.page.set_viewport_size({"width": width, "height": 900})
-        for path, prepare in (
-            ("/studies", None),
-            ("/studies", ("#all", "[data-bulk=tag]")),
-            (f"/studies/{study_id}", ("[data-field=notes] .edit", "[data-field=tags] .edit")),
-        ):
-            visit.go(path)
-            visit.page.wait_for_timeout(300)
-            for selector in prepare or ():
-                visit.page.click(selector)
-            report = Axe().run(visit.page).response
-            found += [
-                (width, path, violation["id"], violation["nodes"][0]["html"][:120])
-                for violation in report["violations"]
-                if violation["impact"] in ("moderate", "serious", "critical")
-            ]
-    assert found == []
-    visit.close()

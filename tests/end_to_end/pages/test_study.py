@@ -65,18 +65,6 @@ def test_keys_move_between_rows_and_list_themselves(visit, failed):
     page.wait_for_selector("#keys", state="hidden")
 
 
-def test_filters_of_the_trials_stay_in_the_address(visit, failed):
-    study_id, trial_ids = failed
-    page = visit.page
-    visit.go(f"/studies/{study_id}/trials")
-    assert page.locator("#trials tbody tr").count() == 3
-    page.select_option("select[name=state]", "failed")
-    page.get_by_role("button", name="Show").click()
-    visit.until("document.querySelectorAll('#trials tbody tr').length === 1")
-    assert "state=failed" in page.url
-    assert "backward is missing" in visit.text(f"#trial-{trial_ids[2]}")
-
-
 def test_live_log_equals_the_log_of_the_server_and_moves_nothing(visit, ledger):
     study_id, trials = start_study(ledger, "live", "admin", seeds=(0, 1), epochs=300)
     page = visit.page
@@ -142,33 +130,6 @@ def test_share_link_shows_one_study_until_it_is_revoked(browser, service, visit,
     assert guest.text("h1") == "This link has ended"
     guest.complaints = [complaint for complaint in guest.complaints if "410" not in complaint]
     guest.close()
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_on_pages_of_trials(browser, service, failed, scheme):
-    from axe_playwright_python.sync_playwright import Axe
-
-    study_id, trial_ids = failed
-    visit = Visit(browser, service, color_scheme=scheme).sign_in()
-    paths = ("", "/trials", "/trials?state=failed", "/share", *(f"/trials/{trial_id}" for trial_id in trial_ids))
-    found = []
-    for path in paths:
-        visit.go(f"/studies/{study_id}{path}")
-        visit.page.wait_for_load_state("networkidle")
-        report = Axe().run(visit.page).response
-        found += [(path, violation["id"], violation["nodes"][0]["html"][:160]) for violation in report["violations"]]
-    assert found == []
-    visit.close()
-
-
-@pytest.mark.parametrize("width", [360, 1280])
-def test_pages_of_trials_fit_the_window(visit, failed, width):
-    study_id, trial_ids = failed
-    visit.page.set_viewport_size({"width": width, "height": 900})
-    for path in ("/trials", *(f"/trials/{trial_id}" for trial_id in trial_ids), "/share"):
-        visit.go(f"/studies/{study_id}{path}")
-        visit.page.wait_for_load_state("networkidle")
-        assert visit.page.evaluate("document.documentElement.scrollWidth") <= width, path
 
 
 def test_documentation_loads_under_its_policy(visit):

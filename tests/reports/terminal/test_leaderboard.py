@@ -7,7 +7,6 @@ import io
 from rich.console import Console
 
 from bln_search.core.enums import Split
-from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
 from tests.reports.leaderboards import make_board
 
@@ -29,14 +28,6 @@ def test_the_table_shows_figures_spread_and_reasons():
     assert "50.00" in text
     assert "undefined" in text
     assert unranked_reason_lines(make_board()) == ["no rank for FTFF: undefined: no value, as m = 1"]
-
-
-def test_every_metric_is_shown_at_a_hundred_columns():
-    board = make_board()
-    measured = Leaderboard(board.ranked_on, tuple(row for row in board.rows if row.rank))
-    text = printed(leaderboard_table(measured), width=100)
-    assert "Not shown" not in text
-    assert max(map(len, text.splitlines())) <= 100
 
 
 def test_a_narrow_terminal_keeps_the_loss_that_ranks():
@@ -81,10 +72,3 @@ def omitted_order(board):
     ]
     droppable = [column for column in metrics if column.drop_order is not None]
     return [column.name for column in sorted(droppable, key=lambda column: column.drop_order)]
-
-
-def test_the_legend_names_the_loss_and_its_unit():
-    assert "loss: mean squared error; metrics" in " ".join(
-        printed(leaderboard_table(make_board(), score="mean squared error")).split()
-    )
-    assert "loss:" not in printed(leaderboard_table(make_board()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import (
     common_decimals,
@@ -115,18 +114,3 @@ def test_durations_have_two_units(seconds, expected):
 )
 def test_negative_numbers_have_a_minus_sign(text, expected):
     assert labels.replace_hyphens_by_minus_signs(text) == expected
-
-
-def test_label_of_a_configuration_names_its_switches():
-    assert [letter for letter, _, _ in labels.list_switch_codes_and_descriptions(InferenceConfiguration("TF--"))] == [
-        "T",
-        "F",
-        "-",
-        "-",
-    ]
-
-
-def test_label_of_a_blend_has_a_style_of_its_own():
-    switches = labels.list_switch_codes_and_descriptions(InferenceConfiguration("BF--"))
-    assert [style for _, style, _ in switches] == ["blend", "mini-batch", "none", "none"]
-    assert switches[0][2] == "mini-batch mean: blend of population and mini-batch"

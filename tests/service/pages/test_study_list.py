@@ -136,15 +136,6 @@ def test_script_of_another_site_changes_nothing(world):
     assert world.ledger.studies.get(1).tags == ()
 
 
-def test_list_shows_few_tags_and_names_the_others(world, ada):
-    study_id = world.queue.submit_study(study("tagged"), "ada").study_id
-    world.queue.update_study_metadata(study_id, {"tags": [f"t{number:02}" for number in range(20)]})
-    text = ada.get(ROWS).text
-    assert re.findall(r'class="tag"[^>]*>([^<]+)<', text) == ["t00", "t01", "t02", "t03", "t04"]
-    assert 'title="t05 t06' in text
-    assert "and 15 more" in text
-
-
 def test_empty_study_list_links_to_a_new_study(world):
     text = world.client(**HTML_HEADERS).get("/studies").text
     assert "There is no study yet" in text
@@ -158,13 +149,6 @@ def test_study_list_has_the_verdict_of_the_analysis(world, root):
     assert "leading" in root.get(f"/studies/best?study={number}").text
     analysis = compute_and_store_analysis(world.ledger, number, None)
     assert f"; {analysis.recommendation.verdict}<" in root.get(f"/studies/best?study={number}").text
-
-
-def test_study_without_a_result_says_so_and_has_no_loss(world, root):
-    waiting = world.ledger.queue.submit_study(study("waits"), "ada").study_id
-    text = root.get(f"/studies/best?study={waiting}").text
-    assert "no result" in text
-    assert re.search(r'class="best-loss">([^<]*)<', text)[1] == ""
 
 
 def test_page_of_an_error_has_the_navigation_of_the_account(world, root):

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from bln_search.client import Client
-from bln_search.core.enums import Scope
-from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.browser import Visit
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("browser")]
@@ -38,25 +36,6 @@ def test_a_wrong_token_is_told_and_nothing_else_happens(browser, service):
     visit.complaints = [
         complaint for complaint in visit.complaints if "401" not in complaint
     ]  # the browser's own line about the answer
-    visit.close()
-
-
-def test_a_study_of_somebody_else_is_not_there(browser, service, done):
-    ledger = open_and_upgrade_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
-    secret, _ = ledger.tokens.create_token("eve", Scope.READ)
-    ledger.close()
-    visit = Visit(browser, service).sign_in(secret)
-    assert "There is no study yet" in visit.text("main")
-    for path in ("", "/leaderboard", "/charts", "/configurations/TTTT", "/parts/leading"):
-        answer = visit.go(f"/studies/{done[0]}{path}")
-        assert answer.status == 404
-        assert "There is no study" in visit.text("main")
-    assert visit.go("/settings").status == 403
-    assert visit.go("/studies/new").status == 403
-    assert visit.go(f"/compare?study={done[0]}&study={done[1]}").status == 404
-    visit.complaints = [
-        complaint for complaint in visit.complaints if "404" not in complaint and "403" not in complaint
-    ]
     visit.close()
 
 

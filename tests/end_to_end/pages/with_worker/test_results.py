@@ -82,19 +82,6 @@ def test_layers_are_drawn_and_scroll_in_their_own_boxes(visit, done):
     assert page.get_by_role("columnheader", name="norm4", exact=True).count() == 0
 
 
-def test_two_studies_are_compared(visit, done):
-    page = visit.page
-    visit.go("/studies")
-    for number in done:
-        page.locator(f"input[name=study][value='{number}']").check()
-    page.get_by_role("button", name="Compare", exact=True).click()
-    page.wait_for_selector("table tbody tr")
-    assert page.locator(".shared tr").count() == 20
-    assert "±" in page.locator(".shared tr").first.inner_text()
-    page.locator(".chart[data-name=ranks]").scroll_into_view_if_needed()
-    page.wait_for_selector(".js-plotly-plot .scatterlayer")
-
-
 def test_times_are_local_with_their_zone(browser, service, done):
     visit = Visit(browser, service, timezone_id="Asia/Kolkata", locale="en-GB").sign_in()
     visit.go(f"/studies/{done[0]}")

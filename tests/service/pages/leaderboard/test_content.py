@@ -14,11 +14,3 @@ def test_undefined_rows_show_reasons_and_measured_rows_intervals(world, root):
         "With one seed there are no confidence intervals over seeds"
         in root.get(f"/studies/{one_seed_id}/leaderboard").text
     )
-
-
-def test_filters_of_the_leaderboard_stay_in_its_links(world, root):
-    number = world.complete()
-    text = root.get(f"/studies/{number}/leaderboard?state=measured&sort=-test_loss&on=test").text
-    assert "15 of 16 rows" in text
-    assert "state=measured&amp;on=test&amp;sort=test_loss" in text
-    assert "optimistic" in text
