@@ -11,8 +11,7 @@ from scipy.optimize import minimize_scalar
 
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import TrialState
-from bln_search.search.brent import WORST
-from bln_search.search.brent_sampler import BrentSampler
+from bln_search.search.brent_sampler import WORST, BrentSampler
 from bln_search.specs.sections.search import SearchSpec
 from bln_search.specs.sections.space import Space
 

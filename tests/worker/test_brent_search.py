@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from bln_search.core.states import FailureClass, StudyState, TrialState
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.execution.messages import TaskFailed
-from bln_search.search.brent import WORST
+from bln_search.search.brent_sampler import WORST
 from bln_search.specs import parse_study
 from bln_search.worker import run_study
 from tests.support.tiers import thinned
