@@ -21,7 +21,5 @@ BUILT_IN_DATA_SETS: Mapping[str, DataSetInfo] = {
         "bln_search.data.imdb_next_word:ENTRY", TaskName.LANGUAGE_MODEL, (25_000, 25_000), text_length=80
     ),
     "mnist": DataSetInfo("bln_search.data.mnist:ENTRY", examples=(60_000, 10_000)),
-    "mnist_pair_digits": DataSetInfo("bln_search.data.mnist_pair_digits:ENTRY", TaskName.MULTI_LABEL, (50_000, 10_000)),
-    "mnist_pairs": DataSetInfo("bln_search.data.mnist_pairs:ENTRY", examples=(50_000, 10_000)),
 }
 """The built-in data sets by name."""

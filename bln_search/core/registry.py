@@ -39,7 +39,11 @@ DATA_SETS = ExtensionPoint(
     DataSetInfo,
     "bln_search.data_set_infos",
     packages=dict.fromkeys(
-        ("imdb_cloze", "imdb_sentences", "mnist_binarized", "mnist_pair_captions", "mnist_pen_tracks"), PAPERS
+        (
+            *("imdb_cloze", "imdb_sentences", "mnist_binarized", "mnist_pair_captions", "mnist_pair_digits"),
+            *("mnist_pairs", "mnist_pen_tracks"),
+        ),
+        PAPERS,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Decoding of the published formats of MNIST, CIFAR-10 and CIFAR-100, and pairs of MNIST digits."""
+"""Decoding of the published formats of MNIST, CIFAR-10 and CIFAR-100."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from bln_search.core.registry import DATA_SETS
 from bln_search.data import cifar100, load_data_set
 from bln_search.data.cifar10 import decode_records
 from bln_search.data.mnist import decode_idx
-from bln_search.data.mnist_pairs import CLASSES, make_digit_pairs
 
 
 def test_an_idx_file_has_the_shape_of_its_header():
@@ -84,45 +83,6 @@ def test_cifar100_is_read_from_its_two_files():
 def test_content_other_than_cifar100_records_is_an_error(content):
     with pytest.raises(DataError, match=r"train\.bin"):
         cifar100.decode_records(content, "train.bin")
-
-
-def drawn_digits(n):
-    """Images whose pixels have the number of the image, and their digits."""
-    labels = np.arange(n, dtype=np.int64) * 7 % 10
-    return np.broadcast_to(np.arange(n, dtype=np.uint8).reshape(n, 1, 1, 1), (n, 1, 28, 28)), labels
-
-
-def test_pairs_have_the_classes_of_their_digits_in_equal_numbers():
-    images, labels = drawn_digits(200)
-    pairs, classes = make_digit_pairs(images, labels, 2)
-    assert (pairs.shape, pairs.dtype) == ((200, 1, 28, 56), np.uint8)
-    assert np.bincount(classes).tolist() == [2] * 100
-    left, right = pairs[:, 0, 0, 0], pairs[:, 0, 0, -1]
-    for a, b, label in zip(left, right, classes, strict=True):
-        assert CLASSES[label] == f"{labels[a]}{labels[b]}"
-    assert len(np.unique(left)) == len(np.unique(right)) == 200
-
-
-def test_pairs_are_the_same_each_time():
-    first, second = (make_digit_pairs(*drawn_digits(137), 3) for _ in range(2))
-    np.testing.assert_array_equal(first[0], second[0])
-    np.testing.assert_array_equal(first[1], second[1])
-
-
-def test_pairs_need_an_image_of_each_digit():
-    images, labels = drawn_digits(50)
-    with pytest.raises(DataError, match="no image of the digit 7"):
-        make_digit_pairs(images, np.where(labels == 7, 8, labels), 1)
-
-
-def test_mnist_pairs_are_made_of_each_split_of_mnist(real_data, tmp_path):
-    mnist, pairs = (load_data_set(name, real_data, tmp_path) for name in ("mnist", "mnist_pairs"))
-    assert (len(pairs.train_labels), len(pairs.test_labels)) == (50_000, 10_000)
-    images = {split: {image.tobytes() for image in getattr(mnist, f"{split}_inputs")} for split in ("train", "test")}
-    for split, digits in images.items():
-        for pair in getattr(pairs, f"{split}_inputs")[::97]:
-            assert {pair[..., :28].tobytes(), pair[..., 28:].tobytes()} <= digits
-    assert not images["train"] & images["test"]
 
 
 def test_digits_need_no_files(tmp_path):

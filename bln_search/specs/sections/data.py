@@ -34,9 +34,8 @@ class DataSpec(SpecSection):
     """A data set and the part of it that is used.
 
     Attributes:
-        name: `digits`, `mnist`, `mnist_pairs`, `cifar10`, `cifar100`, `imdb`, `imagenet`; with other labels than
-            classes `diabetes`, `mnist_pair_digits`, `imdb_case`, `imdb_next_word`; or the name of a data set of an
-            installed package (plugin).
+        name: `digits`, `mnist`, `cifar10`, `cifar100`, `imdb`, `imagenet`; with other labels than classes `diabetes`,
+            `imdb_case`, `imdb_next_word`; or the name of a data set of an installed package (plugin).
         fraction: The fraction of training and validation examples that is used.
         validation: Examples held out of the training set: a count, or a fraction below 1.
         stratified: Keep the proportions of the classes, of labels that are classes.

@@ -75,6 +75,8 @@ MNIST_PAIR_CAPTIONS = DataSetInfo(
     has_several_inputs=True,
     models=frozenset({"order_embeddings"}),
 )
+MNIST_PAIR_DIGITS = DataSetInfo("bln_search_papers.ln.mnist_pair_digits:ENTRY", TaskName.MULTI_LABEL, (50_000, 10_000))
+MNIST_PAIRS = DataSetInfo("bln_search_papers.ln.mnist_pairs:ENTRY", examples=(50_000, 10_000))
 MNIST_PEN_TRACKS = DataSetInfo(
     "bln_search_papers.ln.mnist_pen_tracks:ENTRY",
     TaskName.DENSITY,

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from bln_search.data import DataFormat, DataSet, InputField, PublishedFile, mnist
-from bln_search.data.mnist_pairs import make_digit_pairs
+from bln_search_papers.ln.mnist_pairs import make_digit_pairs
 
 TRAIN_PER_CLASS, TEST_PER_CLASS = 500, 10
 CAPTION_LENGTH = 14

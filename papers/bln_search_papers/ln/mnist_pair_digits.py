@@ -8,10 +8,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.data import mnist_pairs
-from bln_search.data.catalog_entry import DataFormat
-from bln_search.data.dataset import DataSet
-from bln_search.data.files import PublishedFile
+from bln_search.data import DataFormat, DataSet, PublishedFile
+from bln_search_papers.ln import mnist_pairs
 
 LABELS = tuple(str(digit) for digit in range(10))
 

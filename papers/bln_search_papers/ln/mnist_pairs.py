@@ -14,10 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
-from bln_search.data import mnist
-from bln_search.data.catalog_entry import DataFormat
-from bln_search.data.dataset import DataSet
-from bln_search.data.files import PublishedFile
+from bln_search.data import DataFormat, DataSet, PublishedFile, mnist
 
 CLASSES = tuple(f"{left}{right}" for left in range(10) for right in range(10))
 TRAIN_PER_CLASS, TEST_PER_CLASS = 500, 100
