@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -136,10 +136,7 @@ def _compare_evaluation(
 ) -> EvaluationComparison:
     if repeated is None:
         return EvaluationComparison(stored.key, ReproductionVerdict.DIFFERENT, None, "not planned any more")
-    fields = ("state", "n", "loss", "accuracy", "reason")
-    differing = [name for name in fields if getattr(stored, name) != getattr(repeated, name)]
-    differing += _names_of_differing_metrics(stored, repeated)
-    differing += _names_of_differing_outcomes(stored, repeated)
+    differing = list(_iter_differing_fields(stored, repeated))
     if not differing:
         return EvaluationComparison(stored.key, ReproductionVerdict.IDENTICAL, 0.0, "")
     difference = _largest_loss_difference_of_evaluation(stored, repeated)
@@ -149,26 +146,25 @@ def _compare_evaluation(
     return EvaluationComparison(stored.key, verdict, difference, ", ".join(differing))
 
 
-def _names_of_differing_metrics(stored: Evaluation, repeated: Evaluation) -> list[str]:
-    """Names of the stored metrics that differ. Sums over mini-batches are rounded in the order of their groups."""
-    return [
+def _iter_differing_fields(stored: Evaluation, repeated: Evaluation) -> Iterator[str]:
+    """Names of what differs. Metrics are sums over mini-batches, which are rounded in the order of their groups."""
+    yield from (
         name
-        for name, value in stored.metrics.items()
-        if not math.isclose(value, repeated.metrics.get(name, math.nan), rel_tol=_METRIC_TOLERANCE, abs_tol=1e-12)
-    ]
-
-
-def _names_of_differing_outcomes(stored: Evaluation, repeated: Evaluation) -> list[str]:
-    """Names of the per-example results that differ in a bit; a NaN loss equals itself."""
-    if stored.outcomes is None or repeated.outcomes is None:
-        return [] if stored.outcomes is repeated.outcomes else ["outcomes"]
+        for name in ("state", "n", "loss", "accuracy", "reason")
+        if getattr(stored, name) != getattr(repeated, name)
+    )
+    for name, value in stored.metrics.items():
+        if not math.isclose(value, repeated.metrics.get(name, math.nan), rel_tol=_METRIC_TOLERANCE, abs_tol=1e-12):
+            yield name
     before, after = stored.outcomes, repeated.outcomes
-    losses_equal = _losses_as_stored_bytes(before.losses) == _losses_as_stored_bytes(after.losses)
-    correct_equal = np.array_equal(before.correct, after.correct)
-    return [
-        *([] if losses_equal else ["losses of examples"]),
-        *([] if correct_equal else ["correctness of examples"]),
-    ]
+    if before is None or after is None:
+        if before is not after:
+            yield "outcomes"
+        return
+    if _losses_as_stored_bytes(before.losses) != _losses_as_stored_bytes(after.losses):  # a NaN loss equals itself
+        yield "losses of examples"
+    if not np.array_equal(before.correct, after.correct):
+        yield "correctness of examples"
 
 
 def _losses_as_stored_bytes(losses: NDArray[np.float32] | NDArray[np.float64]) -> bytes:

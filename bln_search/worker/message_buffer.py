@@ -113,45 +113,38 @@ class MessageBuffer:
         Raises:
             StaleAttemptError: An attempt no longer runs; the reports of the others are written.
         """
-        messages, self._messages, self._num_results = self._messages, [], 0
         start = time.monotonic()
         try:
-            self._write_together_or_one_by_one(messages)
+            self._write_first(len(self._messages))
+        except StaleAttemptError:
+            self._write_one_by_one()
         finally:
             self._written_at = time.monotonic()
             self._write_seconds = self._written_at - start
 
-    def _write_together_or_one_by_one(self, messages: Sequence[BufferedMessage]) -> None:
-        try:
-            self._write_in_one_transaction(messages)
-        except StaleAttemptError:
-            self._write_one_by_one(messages)
-
-    def _write_one_by_one(self, messages: Sequence[BufferedMessage]) -> None:
+    def _write_one_by_one(self) -> None:
         """Write what is not refused; what follows an error of another kind is kept."""
         stale: StaleAttemptError | None = None
-        for position, message in enumerate(messages):
+        for _ in range(len(self._messages)):
             try:
-                self._write_in_one_transaction([message], kept_after_error=messages[position:])
+                self._write_first(1)
             except StaleAttemptError as error:
+                self._remove_first(1)
                 stale = stale or error
         if stale is not None:
             raise stale
 
-    def _write_in_one_transaction(
-        self, messages: Sequence[BufferedMessage], kept_after_error: Sequence[BufferedMessage] | None = None
-    ) -> None:
-        try:
-            self._record_reports([message.report for message in messages if message.report is not None])
-        except StaleAttemptError:
-            raise
-        except BaseException:
-            kept = messages if kept_after_error is None else kept_after_error
-            self._messages = [*kept, *self._messages]
-            self._num_results += sum(message.is_more_than_epochs for message in kept)
-            raise
+    def _write_first(self, count: int) -> None:
+        """Write the first messages in one transaction; they are kept if it fails."""
+        messages = self._messages[:count]
+        self._record_reports([message.report for message in messages if message.report is not None])
+        self._remove_first(count)
         for message in messages:
             self._on_written(message)
+
+    def _remove_first(self, count: int) -> None:
+        self._num_results -= sum(message.is_more_than_epochs for message in self._messages[:count])
+        del self._messages[:count]
 
 
 def make_attempt_report(

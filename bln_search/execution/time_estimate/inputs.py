@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, DataUnavailableOnMachineError
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.data.prepared import PreparedData
 from bln_search.data.synthetic import make_synthetic_prepared_data
-from bln_search.data.text_lengths import make_splits_with_text_length
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.time_estimate.extrapolation import list_batch_sizes_and_lengths_to_measure
 from bln_search.specs.sections.data import DataSpec
@@ -22,9 +19,8 @@ from bln_search.specs.split_sizes import list_known_split_sizes
 from bln_search.specs.trial import TrialSpec
 from bln_search.training.step_timing import DeviceSynchronizedClock
 
-_VALIDATED_EXAMPLES = 256
+_LEAST_EXAMPLES = 256
 _SMALLEST_TRAINING_SET = 1024
-_CORRUPTED_IMAGES = 8
 
 
 @dataclass(frozen=True)
@@ -36,30 +32,19 @@ class MeasurementInputs:
         sizes: Number of examples of each split in the study.
         missing: Why the inputs are random; None if they are of the data set.
         loading: Seconds in which the data set was loaded; 0 if the inputs are random.
-        whole: The whole data set; None if the inputs are random.
     """
 
     data: PreparedData
     sizes: Mapping[Split, int]
     missing: str | None = None
     loading: float = 0.0
-    whole: PreparedData | None = None
 
     def count_steps_per_epoch(self, batch_size: int) -> int:
         """Training steps of an epoch."""
         return self.sizes[Split.TRAIN] // batch_size
 
-    def make_training_data(self, batch_size: int) -> PreparedData:
-        """The examples with as many validation and test examples as are validated at once."""
-        examples = max(1, _VALIDATED_EXAMPLES // batch_size) * batch_size
-        splits = {
-            split: values if split is Split.TRAIN else _first_examples(values, min(examples, len(values[1])))
-            for split, values in self.data.splits.items()
-        }
-        return replace(self.data, splits=splits)
-
     def make_evaluation_examples(self, length: int | None) -> tuple[Examples, torch.Tensor]:
-        """Validation examples; texts have `length` token ids, or their length in training if it is None.
+        """Validation examples; random texts of `length` token ids, or those of training if it is None.
 
         Raises:
             DataError: The data are not texts, which can have another length.
@@ -67,20 +52,11 @@ class MeasurementInputs:
         inputs, targets = self.data.splits[Split.VALIDATION]
         if length is None:
             return inputs, targets
-        if self.whole is not None:
-            return _first_examples(make_splits_with_text_length(self.whole, length)[Split.VALIDATION], len(targets))
         if self.data.vocabulary is None:
             raise DataError("the data are not texts, which can have another length: remove evaluation.lengths")
         generator = torch.Generator().manual_seed(length)
         texts = torch.randint(1, self.data.vocabulary, (len(targets), length), generator=generator)
         return texts.to(targets.device), targets
-
-    def make_images_to_corrupt(self) -> NDArray[np.float32]:
-        """A few images with values from 0 to 1, to be corrupted."""
-        source = None if self.whole is None else self.whole.unprepared.get(Split.VALIDATION)
-        if source is not None:
-            return source.inputs[:_CORRUPTED_IMAGES].astype(np.float32) / np.float32(self.data.scale)
-        return np.random.default_rng(0).random((_CORRUPTED_IMAGES, *self.data.input_shape), np.float32)
 
 
 def load_or_make_measurement_inputs(
@@ -97,8 +73,9 @@ def load_or_make_measurement_inputs(
     Raises:
         DataError: The files of the data set are damaged, or it is neither here nor built in.
     """
-    sizes = {size for trial in trials for size in (trial.training.batch_size, *_list_evaluation_batch_sizes(trial))}
-    examples = 2 * max(sizes | {_VALIDATED_EXAMPLES})
+    evaluated = {size for trial in trials for size, _ in list_batch_sizes_and_lengths_to_measure(trial)}
+    sizes = {trial.training.batch_size for trial in trials} | evaluated
+    examples = 2 * max(sizes | {_LEAST_EXAMPLES})
     start = stopwatch.read_seconds()
     try:
         whole = load_and_prepare_data(spec, environment.data, environment.cache, environment.device)
@@ -111,15 +88,9 @@ def load_or_make_measurement_inputs(
     for size in sizes:
         whole.check_batch_size(size)
     limits = {Split.TRAIN: max(examples, _SMALLEST_TRAINING_SET)}
-    splits = {split: _first_examples(values, limits.get(split, examples)) for split, values in whole.splits.items()}
+    splits = {
+        split: (select_examples(inputs, slice(limits.get(split, examples))), targets[: limits.get(split, examples)])
+        for split, (inputs, targets) in whole.splits.items()
+    }
     counts = {split: len(targets) for split, (_, targets) in whole.splits.items()}
-    return MeasurementInputs(replace(whole, splits=splits), counts, loading=loading, whole=whole)
-
-
-def _list_evaluation_batch_sizes(trial: TrialSpec) -> list[int]:
-    return [size for size, _ in list_batch_sizes_and_lengths_to_measure(trial)]
-
-
-def _first_examples(values: tuple[Examples, torch.Tensor], count: int) -> tuple[Examples, torch.Tensor]:
-    inputs, targets = values
-    return select_examples(inputs, slice(count)), targets[:count]
+    return MeasurementInputs(replace(whole, splits=splits), counts, loading=loading)

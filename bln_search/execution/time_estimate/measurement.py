@@ -10,6 +10,7 @@ from itertools import cycle, islice
 from math import ceil
 from statistics import median
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -39,6 +40,7 @@ from bln_search.training.step_timing import WARM_UP, DeviceSynchronizedClock, Ti
 _SHARES = {"training": 0.5, "validation": 0.1, "population": 0.1, "evaluation": 0.3}
 """Shares of the time of each part."""
 
+_CORRUPTED_IMAGES = 8
 _CHECKED_PASSES = 4
 """Cost of the first mini-batch of the one pass, with its checks in double precision, in mini-batches."""
 
@@ -56,7 +58,7 @@ class _TrialMeasurement:
         start = self.stopwatch.read_seconds()
         network = build_initialized_network(self.trial, self.inputs.data).to(self.stopwatch.device)
         network_seconds = self.stopwatch.read_seconds() - start
-        data = self.inputs.make_training_data(self.trial.training.batch_size)
+        data, size = self.inputs.data, self.trial.training.batch_size
         training = TimedTraining.of_trial(
             network,
             data,
@@ -66,13 +68,13 @@ class _TrialMeasurement:
             validation_seconds=_SHARES["validation"] * self.budget,
         )
         steps, validations = training.measure_seconds_of_each_step_and_validation()
-        validation_example = median(validations) / len(data.splits[Split.VALIDATION][1])
+        validation_example = median(validations) / (len(data.splits[Split.VALIDATION][1]) // size * size)
         gathered: MomentsByEstimate = training.moments
         population_batch = 0.0
         if PopulationEstimate.FROZEN in self.trial.population_estimates:
             frozen, population_batch = self._measure_population(network, data)
             gathered = {**gathered, PopulationEstimate.FROZEN: frozen}
-        loaded = LoadedNetwork(self.trial, network, gathered, self.inputs.data)
+        loaded = LoadedNetwork(self.trial, network, gathered, data)
         needed = list_batch_sizes_and_lengths_to_measure(self.trial)
         budget = _SHARES["evaluation"] * self.budget / max(1, len(needed))
         row_example = validation_example * len(loaded.planned_inference_rows)
@@ -140,7 +142,7 @@ class _TrialMeasurement:
         conditions = self.trial.evaluation.conditions
         if not conditions:
             return 0.0
-        images = self.inputs.make_images_to_corrupt()
+        images = np.random.default_rng(0).random((_CORRUPTED_IMAGES, *self.inputs.data.input_shape), np.float32)
         start = self.stopwatch.read_seconds()
         for condition in conditions:
             corrupt_images(images, condition.image_corruption, seed=condition.seed)

@@ -35,15 +35,6 @@ def test_every_network_equals_plain_passes(name, method):
     assert_equal_to_plain_passes(tree, draw_digits(tree.space, 6))
 
 
-@pytest.mark.parametrize(
-    ("name", "affine"), thinned(latin(["lenet", "residual", "convolutions"], ["channel", "unit"]), 3)
-)
-@pytest.mark.parametrize("method", ["ln", "bln"])
-def test_statistics_over_the_whole_layer_equal_plain_passes(method, name, affine):
-    tree = make_evaluator(name, n=14, method=method, axes="layer", affine=affine)
-    assert_equal_to_plain_passes(tree, draw_digits(tree.space, 40))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "memory_limit"), latin(["mlp", "residual", "in place"], [0, TINY_LIMIT, 2**28]))
 def test_the_enumeration_does_not_depend_on_the_memory_limit(name, memory_limit):

@@ -63,7 +63,7 @@ def test_every_method_has_durations_of_its_parts(index):
     times = measure(spec, trial, 20.0, SteppingClock())
     assert times.step.median == 1.0
     assert times.step.count > 1
-    assert times.validation_example == pytest.approx(1 / 250)
+    assert times.validation_example == pytest.approx(1 / 510)
     assert times.population_batch == 1 / 2  # a second for the two mini-batches that fit the time
     assert set(times.evaluation) == {(10, None)}
     assert times.corruption_example == times.geometry == 0
