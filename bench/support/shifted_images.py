@@ -60,13 +60,9 @@ class ShiftedImages:
         """Standardized training images and their classes."""
         return self._standardized(CLEAN, slice(0, self.sizes.training))
 
-    def source(self) -> DataLoader[tuple[Tensor, ...]]:
-        """Training images, clean: the population of the source."""
-        return self._loader(CLEAN, slice(0, self.sizes.population))
-
-    def target(self, condition: str) -> DataLoader[tuple[Tensor, ...]]:
-        """Further images under a condition: the population of the target."""
-        first = self.sizes.training
+    def population(self, condition: str = CLEAN) -> DataLoader[tuple[Tensor, ...]]:
+        """Clean training images, the population of the source; or further images under another condition."""
+        first = 0 if condition == CLEAN else self.sizes.training
         return self._loader(condition, slice(first, first + self.sizes.population))
 
     def validation(self, condition: str) -> DataLoader[tuple[Tensor, ...]]:

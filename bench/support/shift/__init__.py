@@ -1,1 +1,0 @@
-"""Data, network and rows of the benchmark of distribution shift."""
