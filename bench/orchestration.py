@@ -17,7 +17,9 @@ import logging
 import os
 import tempfile
 import time
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from typing import Any
 import torch
 
 from bench.support.reporting import finish, make_parser, run_in_process, spread
+from bench.support.timing import time_call
 from bln_search.data import load_data_set
 from bln_search.data.prepared import PreparedData, prepare_data_set
 from bln_search.execution.loaded_network import build_initialized_network
@@ -42,16 +45,16 @@ seeds: [{seeds}]
 CORES = 2
 
 
-def make_study(epochs: int, trials: int) -> StudySpec:
+def make_study(epochs: int, trials: int = 1) -> StudySpec:
     """Return a study with a number of trials and epochs."""
     return parse_study(STUDY.format(epochs=epochs, seeds=", ".join(str(seed) for seed in range(trials))))
 
 
-def train_bare(trial: TrialSpec, data: PreparedData) -> float:
-    """Train without anything else; return the last validation loss."""
+def train_bare(trial: TrialSpec, data: PreparedData) -> tuple[TrainingRun, float]:
+    """Train without anything else; return the run and its last validation loss."""
     torch.manual_seed(trial.seed)
     run = TrainingRun(build_initialized_network(trial, data), data, trial.training, trial.arm, seed=trial.seed)
-    return [record.validation_loss for record in run.train_epochs()][-1]
+    return run, [record.validation_loss for record in run.train_epochs()][-1]
 
 
 def prepare_data(trial: TrialSpec) -> PreparedData:
@@ -60,14 +63,26 @@ def prepare_data(trial: TrialSpec) -> PreparedData:
     return prepare_data_set(load_data_set(trial.data.name, Path(), None), trial.data)
 
 
-def calibrate_epochs(seconds: float) -> int:
-    """Return the number of epochs that take this long."""
-    (trial,) = list_planned_trial_specs(make_study(20, 1))
+def calibrate_epochs(make_study: Callable[[int], StudySpec], seconds: float) -> int:
+    """Return the number of epochs with which a trial of the study takes this long."""
+    trial, *_ = list_planned_trial_specs(make_study(20))
     data = prepare_data(trial)
-    train_bare(trial, data)
-    start = time.perf_counter()
-    train_bare(trial, data)
-    return max(1, round(seconds * 20 / (time.perf_counter() - start)))
+    return max(1, round(20 * seconds / [time_call(partial(train_bare, trial, data)) for _ in range(2)][-1]))
+
+
+@contextmanager
+def running_ray(folder: str) -> Iterator[None]:
+    """Run a cluster on this machine, with a token in this folder."""
+    import ray
+
+    token = Path(folder) / "token"
+    token.write_text("bench" * 8)
+    os.environ["RAY_AUTH_TOKEN_PATH"] = str(token)
+    ray.init(num_cpus=CORES, logging_level=logging.ERROR, log_to_driver=False)
+    try:
+        yield
+    finally:
+        ray.shutdown()
 
 
 def run_bare_share(trials: list[TrialSpec], ends: Any) -> None:
@@ -114,24 +129,18 @@ def run_ours(epochs: int, trials: int) -> dict[str, Any]:
 
 def run_tune(epochs: int, trials: int) -> dict[str, Any]:
     """Run plain Ray Tune as in its documentation: a function, a grid of seeds, defaults."""
-    import ray
     from ray import tune
 
     def trainable(config: dict[str, Any]) -> None:
-        all_trials = list_planned_trial_specs(make_study(epochs, trials))
-        trial = all_trials[config["seed"]]
-        tune.report({"loss": train_bare(trial, prepare_data(trial))})
+        trial = list_planned_trial_specs(make_study(epochs, trials))[config["seed"]]
+        tune.report({"loss": train_bare(trial, prepare_data(trial))[1]})
 
-    with tempfile.TemporaryDirectory() as folder:
-        os.environ["RAY_AUTH_TOKEN_PATH"] = str(Path(folder) / "token")
-        Path(folder, "token").write_text("bench" * 8)
-        start = time.monotonic()
-        ray.init(num_cpus=CORES, logging_level=logging.ERROR, log_to_driver=False)
+    start = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, running_ray(folder):
         start_seconds = time.monotonic() - start
         space = {"seed": tune.grid_search(list(range(trials)))}
         tune.Tuner(trainable, param_space=space, run_config=tune.RunConfig(storage_path=folder, verbose=0)).fit()
         seconds = time.monotonic() - start - start_seconds
-        ray.shutdown()
     return {"seconds": seconds, "start": start_seconds}
 
 
@@ -160,7 +169,7 @@ def main() -> None:
         print(json.dumps(KINDS[options.kind](options.epochs, options.trials)))
         return
     trials, pairs = (16, 1) if options.quick else (options.trials, options.pairs)
-    epochs = calibrate_epochs(1.0)
+    epochs = calibrate_epochs(make_study, 1.0)
     runs = [{kind: measure(kind, epochs, trials) for kind in KINDS} for _ in range(pairs)]
     steady_overheads = [
         seconds_per_trial(run["ours"]["ends"]) / seconds_per_trial(run["bare"]["ends"]) - 1 for run in runs

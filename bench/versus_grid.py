@@ -15,7 +15,6 @@ import argparse
 import csv
 import io
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -28,17 +27,14 @@ from typing import Any
 
 import torch
 
-from bench.orchestration import CORES, prepare_data
+from bench.orchestration import CORES, calibrate_epochs, prepare_data, running_ray, train_bare
 from bench.support.one_pass import collect_frozen_populations
 from bench.support.reporting import finish, make_parser, run_in_process, spread
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.method import Method
-from bln_search.data.prepared import PreparedData
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.execution.loaded_network import build_initialized_network
-from bln_search.specs import TrialSpec, list_planned_trial_specs, parse_study
-from bln_search.training import TrainingRun
+from bln_search.specs import StudySpec, list_planned_trial_specs, parse_study
 from bln_search.training.checkpoint import copy_weights_into_network
 
 STUDY = """
@@ -53,16 +49,18 @@ CONFIGURATIONS = [str(configuration) for configuration in all_configurations(Met
 SEEDS = (0, 1, 2)
 
 
+def make_study(epochs: int) -> StudySpec:
+    """Return the study with this number of epochs."""
+    return parse_study(STUDY.format(epochs=epochs))
+
+
 def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float]:
     """Compute one cell of the grid: train, estimate the population, evaluate the validation split."""
-    trial = next(
-        candidate
-        for candidate in list_planned_trial_specs(parse_study(STUDY.format(epochs=epochs)))
-        if candidate.seed == seed
-    )
+    trial = next(trial for trial in list_planned_trial_specs(make_study(epochs)) if trial.seed == seed)
     data = prepare_data(trial)
-    network, weights = _train(trial, data)
-    copy_weights_into_network(network, weights)
+    run, _ = train_bare(trial, data)
+    network = run.network
+    copy_weights_into_network(network, run.result.weights)
     size = trial.training.batch_size
     inputs, targets = data.splits[Split.TRAIN]
     assert isinstance(inputs, torch.Tensor)
@@ -78,15 +76,6 @@ def evaluate_cell(epochs: int, configuration: str, seed: int) -> dict[str, float
             loss += torch.nn.functional.cross_entropy(logits, y, reduction="sum").item()
             n += len(y)
     return {"loss": loss / n}
-
-
-def _train(trial: TrialSpec, data: PreparedData) -> tuple[torch.nn.Module, dict[str, torch.Tensor]]:
-    torch.manual_seed(trial.seed)
-    network = build_initialized_network(trial, data)
-    run = TrainingRun(network, data, trial.training, trial.arm, seed=trial.seed)
-    for _ in run.train_epochs():
-        pass
-    return network, run.result.weights
 
 
 def run_command(executor: str, epochs: int) -> tuple[float, dict[str, float]]:
@@ -107,24 +96,20 @@ def run_command(executor: str, epochs: int) -> tuple[float, dict[str, float]]:
 
 def run_tune(epochs: int, folder: Path) -> dict[str, float]:
     """Run a grid search with Ray Tune's defaults."""
-    import ray
     from ray import tune
 
     def trainable(config: dict[str, Any]) -> None:
         tune.report(evaluate_cell(epochs, config["configuration"], config["seed"]))
 
-    folder.joinpath("token").write_text("bench" * 8)
-    os.environ["RAY_AUTH_TOKEN_PATH"] = str(folder / "token")
-    ray.init(num_cpus=CORES, logging_level=logging.ERROR, log_to_driver=False)
     space = {"configuration": tune.grid_search(CONFIGURATIONS), "seed": tune.grid_search(list(SEEDS))}
     run_config = tune.RunConfig(storage_path=str(folder / "tune"), verbose=0)
-    results = tune.Tuner(trainable, param_space=space, run_config=run_config).fit()
     losses: dict[str, list[float]] = {}
-    for result in (results[i] for i in range(len(results))):
-        assert result.config is not None
-        assert result.metrics is not None
-        losses.setdefault(result.config["configuration"], []).append(result.metrics["loss"])
-    ray.shutdown()
+    with running_ray(str(folder)):
+        results = tune.Tuner(trainable, param_space=space, run_config=run_config).fit()
+        for result in (results[i] for i in range(len(results))):
+            assert result.config is not None
+            assert result.metrics is not None
+            losses.setdefault(result.config["configuration"], []).append(result.metrics["loss"])
     return _means(losses)
 
 
@@ -183,16 +168,6 @@ def measure(kind: str, epochs: int) -> tuple[float, dict[str, float]]:
     return run_in_process("bench.versus_grid", kind, epochs=epochs)
 
 
-def calibrate_epochs(seconds: float) -> int:
-    """Return the number of epochs that take this long on one core."""
-    trial = list_planned_trial_specs(parse_study(STUDY.format(epochs=10)))[0]
-    data = prepare_data(trial)
-    _train(trial, data)
-    start = time.perf_counter()
-    _train(trial, data)
-    return max(1, round(seconds * 10 / (time.perf_counter() - start)))
-
-
 def main() -> None:
     parser = make_parser(__doc__ or "")
     parser.add_argument("--kind", choices=list(GRIDS), help=argparse.SUPPRESS)
@@ -204,7 +179,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(GRIDS[options.kind](options.epochs, Path(folder))))
         return
-    epochs = calibrate_epochs(1.5 if options.quick else options.seconds)
+    epochs = calibrate_epochs(make_study, 1.5 if options.quick else options.seconds)
     seconds: dict[str, list[float]] = {kind: [] for kind in (*EXECUTORS, *GRIDS)}
     difference = dict.fromkeys(("fused", "tune", "optuna"), 0.0)
     for _ in range(1 if options.quick else options.pairs):

@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any
 
+import torch
+
+from bln_search.core.enums import Semantics
 from bln_search.norms.row_batching.compiled.availability import are_kernels_installed, use_torch_instead_of_kernels
 
 WITHOUT_KERNELS, WITH_KERNELS = "torch", "with_kernels"
@@ -32,7 +35,7 @@ def with_kernels(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_first_use() -> dict[str, float]:
-    """Return the seconds that a process needs to load and compile all kernels.
+    """Return the seconds that a process needs to load and compile the kernels of a pass over LeNet.
 
     The first process compiles them and writes them to disk, the second one reads them.
     """
@@ -49,56 +52,16 @@ def _seconds_in_new_process(cache: str) -> float:
     return seconds
 
 
-def _use_all_kernels() -> None:
-    """Call each kernel once, on arrays of the types that evaluations have."""
-    import numpy as np
+def _seconds_of_first_call() -> float:
+    """Return the seconds by which the first pass over some examples is longer than the second one."""
+    from bench.enumerate import prepare_network
+    from bench.support.one_pass import losses_in_one_pass
+    from bench.support.timing import time_call
 
-    from bln_search.norms.row_batching.compiled.dense_tail import add_scores_of_last_layers
-    from bln_search.norms.row_batching.compiled.separate_rows import normalize_separate_rows
-    from bln_search.norms.row_batching.compiled.sum_tanh import tanh_of_sums
-
-    def zeros(length: int) -> Any:
-        return np.zeros(length, np.float32)
-
-    rows = np.zeros((1, 2), np.int64)
-    scalars, is_true = (1.0, 1.0, 1e-3, 0.0, 1.0), True
-    tanh_of_sums(*(zeros(64) for _ in range(4)), rows, rows, rows, (1, 1, 1, 1, 8, 8), 0, 1, is_true, zeros(16))
-    add_scores_of_last_layers(
-        zeros(32),
-        zeros(32),
-        rows,
-        np.zeros(16, np.int64),
-        zeros(2 * 2 * 16),
-        zeros(16),
-        zeros(16),
-        zeros(2),
-        scalars,
-        is_true,
-        np.zeros((1, 2), np.int64),
-        (1, 16, 2, 3, 16),
-        0,
-        1,
-        np.zeros(1),
-        np.zeros(1, np.int64),
-    )
-    population = zeros(16), zeros(16), np.zeros((1, 2), np.bool_)
-    normalize_separate_rows(
-        zeros(32),
-        zeros(16),
-        zeros(16),
-        population,
-        population,
-        scalars[:3],
-        scalars[:3],
-        (is_true, is_true),
-        (1, 2, 1, 16),
-        0,
-        1,
-        zeros(32),
-    )
+    subject = prepare_network("lenet", Semantics.PAPER, torch.float32, "cpu", 100)
+    first, second = (time_call(partial(losses_in_one_pass, *subject)) for _ in range(2))
+    return first - second
 
 
 if __name__ == "__main__":
-    start = time.perf_counter()
-    _use_all_kernels()
-    print(time.perf_counter() - start)
+    print(_seconds_of_first_call())

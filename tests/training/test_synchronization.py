@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench.support.launches import CountLaunches, RefuseHostReads, SynchronizationError
+from bench.support.launches import CountLaunches
 from bln_search.core.errors import ModelError
 from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
@@ -13,6 +13,7 @@ from bln_search.specs import parse_study
 from bln_search.specs.trial import make_representative_trial_specs
 from bln_search.training import TrainingRun
 from bln_search.training.seeding import reproducible_torch
+from tests.support.host_waits import SynchronizationError, refuse_waits
 from tests.support.tiers import latin, thinned
 
 
@@ -21,7 +22,7 @@ class ObservedTraining(TrainingRun):
 
     def _iter_batch_indices(self):
         for index in super()._iter_batch_indices():
-            with CountLaunches(refuses_waits=True) as counter, RefuseHostReads():
+            with CountLaunches() as counter, refuse_waits():
                 yield index
             self.launches = counter.launches
 
@@ -89,7 +90,7 @@ def test_no_step_with_statistics_from_weights_waits_for_the_device(method):
     ],
 )
 def test_an_operation_that_waits_is_found(wait):
-    with CountLaunches(refuses_waits=True), RefuseHostReads(), pytest.raises(SynchronizationError):
+    with refuse_waits(), pytest.raises(SynchronizationError):
         wait(torch.ones(3))
 
 

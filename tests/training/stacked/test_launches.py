@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from bench.support.launches import CountLaunches, RefuseHostReads
+from bench.support.launches import CountLaunches
 from bln_search.data.synthetic import make_synthetic_prepared_data
 from bln_search.execution.loaded_network import build_initialized_network
 from bln_search.training import TrainingRun
 from bln_search.training.stacked.training import StackedTraining
+from tests.support.host_waits import refuse_waits
 from tests.support.tiers import thinned
 from tests.training.test_synchronization import make_trial
 
@@ -20,7 +21,7 @@ def launches(monkeypatch):
     take_step, counts = StackedTraining._take_step, []
 
     def observe(self):
-        with CountLaunches(refuses_waits=True) as counter, RefuseHostReads():
+        with CountLaunches() as counter, refuse_waits():
             take_step(self)
         counts.append(counter.launches.total())
 
