@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from typing import Any
 
 from bench.support.answers.errors import (
@@ -51,29 +52,18 @@ def main() -> None:
 
         errors = measure(
             measure_error,
-            (
-                (kind, count, seeds, tables if count < max(ROWS) else tables // 8)
-                for kind in KINDS
-                for count in rows
-                for seeds in SEEDS
-            ),
+            ((*case, tables if case[1] < max(ROWS) else tables // 8) for case in product(KINDS, rows, SEEDS)),
         )
         over_examples = measure(
             measure_error_over_examples,
-            ((8, seeds, examples, 2 * example_tables) for examples in EXAMPLES for seeds in (1, *SEEDS)),
+            ((8, *case, 2 * example_tables) for case in product((1, *SEEDS), EXAMPLES)),
         )
         at_margin = measure(
             measure_error_at_margin,
-            (
-                (kind, count, seeds, error, example_tables)
-                for kind in KINDS[:4]
-                for count in (2, 16)
-                for seeds in SEEDS
-                for error in ERRORS_IN_MARGINS
-            ),
+            ((*case, example_tables) for case in product(KINDS[:4], (2, 16), SEEDS, ERRORS_IN_MARGINS)),
         )
-        looks = measure(measure_error_over_looks, ((kind, count, tables) for kind in KINDS[:4] for count in rows[:4]))
-        powers = measure(measure_power, ((kind, seeds, tables) for kind in KINDS_OF_POWER for seeds in SEEDS))
+        looks = measure(measure_error_over_looks, ((*case, tables) for case in product(KINDS[:4], rows[:4])))
+        powers = measure(measure_power, ((*case, tables) for case in product(KINDS_OF_POWER, SEEDS)))
         regret = measure(measure_regret, ((*cell, max(1, round(cases / len(cells)))) for cell in cells))
     studies, subsets = measure_own_studies(), measure_subsets()
     print(f"own studies {studies}\nsubsets of three of ten seeds {subsets}", flush=True)

@@ -92,14 +92,14 @@ def measure_run(options: argparse.Namespace) -> dict[str, Any]:
         "round_trip_ms": 1000 * round_trip,
         **{name: getattr(options, name) for name in ("delay_ms", "live", "trials", "epochs", "rate", "examples")},
         "seconds": wall,
-        "trials_per_second": executor.sent.trials / wall,
+        "trials_per_second": executor.sent["trials"] / wall,
         "epoch_latency_p50": float(np.percentile(attempts.latencies, 50)),
         "epoch_latency_p99": float(np.percentile(attempts.latencies, 99)),
         "epoch_latency_max": max(attempts.latencies),
         "leases_missed": len(attempts.missed),
         "longest_time_without_renewal": attempts.longest_gap,
         "cores": processor / wall,
-        "processor_seconds_per_trial": processor / executor.sent.trials,
+        "processor_seconds_per_trial": processor / executor.sent["trials"],
         "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "missing": missing,
     }
@@ -117,15 +117,15 @@ def count_missing(ledger: Ledger, study_id: int, executor: NullExecutor, *, with
     sent = executor.sent
     finished = (TrialRow.study_id == study_id, TrialRow.state == TrialState.FINISHED)
     counts = {
-        "trials": sent.trials - _count(ledger, TrialRow, *finished),
-        "attempts": sent.trials - _count(ledger, AttemptRow),
-        "epochs": sent.epochs - _count(ledger, EventRow, EventRow.study_id == study_id, EventRow.kind == "epoch"),
-        "evaluations": sent.evaluations - _count(ledger, EvaluationRow),
-        "outcomes": (sent.trials * EVALUATIONS if with_outcomes else 0) - _count(ledger, OutcomesRow),
+        "trials": sent["trials"] - _count(ledger, TrialRow, *finished),
+        "attempts": sent["trials"] - _count(ledger, AttemptRow),
+        "epochs": sent["epochs"] - _count(ledger, EventRow, EventRow.study_id == study_id, EventRow.kind == "epoch"),
+        "evaluations": sent["evaluations"] - _count(ledger, EvaluationRow),
+        "outcomes": (sent["trials"] * EVALUATIONS if with_outcomes else 0) - _count(ledger, OutcomesRow),
     }
     with ledger.database.read_session() as session:
         study = session.get_one(StudyRow, study_id)
-        counts["results"] = sent.trials - study.results
+        counts["results"] = sent["trials"] - study.results
         numbers = select(func.count(EventRow.number.distinct()), func.min(EventRow.number), func.max(EventRow.number))
         count, first, last = session.execute(numbers.where(EventRow.study_id == study_id)).one()
         counts["event_numbers"] = last - count + first - 1 + study.last_event - last

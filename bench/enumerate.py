@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.support.kernels import WITHOUT_KERNELS, kernel_contexts, with_kernels
+from bench.support.kernels import WITHOUT_KERNELS, call_in, kernel_contexts, with_kernels
 from bench.support.one_pass import (
     BATCH,
     ROWS,
@@ -25,7 +25,7 @@ from bench.support.one_pass import (
     losses_in_one_pass,
 )
 from bench.support.reporting import finish, make_parser, spread
-from bench.support.timing import time_call
+from bench.support.timing import ratios, time_in_turn
 from bln_search.core.enums import Semantics
 from bln_search.models import MLP, LeNet
 from bln_search.norms import BLN
@@ -83,27 +83,18 @@ def largest_difference(dtype: torch.dtype, device: str) -> float:
 
 def measure(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, dict[str, Any]]:
     """Return speedup and cost in single evaluations of the fused pass, by whether it uses compiled kernels."""
-    network, inputs, targets, populations = prepare_network("lenet", semantics, torch.float32, device, examples)
-    evaluate_all = partial(losses_in_one_pass, network, inputs, targets, populations)
-    evaluate_row = partial(loss_of_row, network, inputs, targets, populations)
-    contexts = kernel_contexts(device)
-    for context in contexts.values():
-        with context():
-            time_call(evaluate_all, device)
-    time_call(partial(evaluate_row, ROWS[-1]), device)
-    seconds: dict[str, list[float]] = {name: [] for name in contexts}
-    single_seconds = []
-    for _ in range(pairs):
-        for name, context in contexts.items():
-            with context():
-                seconds[name].append(time_call(evaluate_all, device))
-        single_seconds.append(sum(time_call(partial(evaluate_row, row), device) for row in ROWS))
+    subject = prepare_network("lenet", semantics, torch.float32, device, examples)
+    works: dict[str, Callable[[], object]] = {
+        name: partial(call_in, context, partial(losses_in_one_pass, *subject))
+        for name, context in kernel_contexts(device).items()
+    }
+    seconds = time_in_turn({**works, "singles": lambda: [loss_of_row(*subject, row) for row in ROWS]}, pairs, device)
+    singles = seconds.pop("singles")
     result = {}
     for name, one_pass in seconds.items():
-        pairs_of_seconds = list(zip(one_pass, single_seconds, strict=True))
         result[name] = {
-            "speedup": spread([singles / fused for fused, singles in pairs_of_seconds]),
-            "cost_in_single_evaluations": spread([fused * len(ROWS) / singles for fused, singles in pairs_of_seconds]),
+            "speedup": spread(ratios(singles, one_pass)),
+            "cost_in_single_evaluations": spread([len(ROWS) * cost for cost in ratios(one_pass, singles)]),
         }
         print(f"{semantics:10} {name:13} {result[name]}")
     return result

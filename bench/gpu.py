@@ -20,12 +20,6 @@ import torch
 
 from bench.support.reporting import finish, make_parser
 
-TESTS = (
-    "tests/evaluation/test_cuda.py",
-    "tests/models/recurrent/test_cuda.py",
-    "tests/training/test_cuda.py",
-    "tests/worker/test_cuda.py",
-)
 _ROOT = Path(__file__).parents[1]
 
 
@@ -40,10 +34,10 @@ class Part:
 
 def list_parts(device: str, *, save: bool) -> list[Part]:
     """Return the tests, the check of the installation and the benchmarks."""
-    python = sys.executable
+    python, tests = sys.executable, sorted(str(path) for path in (_ROOT / "tests").rglob("test_cuda.py"))
     options = ("--device", device, "--quick", *(("--save",) if save else ()))
     return [
-        Part("tests", (python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *TESTS), 150),
+        Part("tests", (python, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests), 150),
         Part("doctor", (python, "-m", "bln_search", "doctor", "--device", device), 40),
         *(
             Part(name, (python, "-m", f"bench.{name}", *options), seconds)

@@ -13,6 +13,7 @@ import statistics
 from collections.abc import Callable
 from functools import partial
 from itertools import cycle
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -73,7 +74,7 @@ def prepare_network(semantics: Semantics, device: str, examples: int) -> tuple[n
     return network, inputs, targets, populations
 
 
-def measure_evaluation(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, object]:
+def measure_evaluation(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, Any]:
     """Measure one pass against single evaluations, and the largest relative difference of mean losses."""
     network, inputs, targets, populations = prepare_network(semantics, device, examples)
     evaluate_row = partial(loss_of_row, network, inputs, targets, populations)
@@ -119,7 +120,7 @@ def make_layer_step(network: nn.Module, x: Tensor) -> Callable[[], None]:
     return step
 
 
-def measure_training(device: str, pairs: int) -> dict[str, object]:
+def measure_training(device: str, pairs: int) -> dict[str, Any]:
     """Measure our step over torch's: whole steps with torch's Adam, whole steps as they run, recurrent layers alone."""
     torch.manual_seed(0)
     frequencies = 1 / torch.arange(1, VOCABULARY + 1, dtype=torch.float64)  # word frequencies follow Zipf's law
@@ -160,16 +161,12 @@ def main() -> None:
         print(f"{name:10} {measured}")
     print(f"training   {trained}")
     cost, step = evaluated[Semantics.REFERENCE]["cost_in_single_evaluations"], trained["step"]
-    layers = trained["layers"]
-    assert isinstance(cost, dict)
-    assert isinstance(step, dict)
-    assert isinstance(layers, dict)
     finish(
         "imdb" if device == "cpu" else "imdb_gpu",
         {
             "cost_in_single_evaluations": cost["median"],
             "step_versus_torch_lstm": step["median"],
-            "layers_versus_torch_lstm": layers["median"],
+            "layers_versus_torch_lstm": trained["layers"]["median"],
             "by_semantics": evaluated,
             "training": trained,
             "examples": examples,

@@ -69,10 +69,7 @@ def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(1)
     steps = {
-        str(method): {
-            "fused": count_training_step(method, fused=True).total(),
-            "without": count_training_step(method, fused=False).total(),
-        }
+        str(method): {name: count_training_step(method, fused=name == "fused").total() for name in ("fused", "without")}
         for method in METHODS
     }
     groups = {str(method): count_evaluated_group(method) for method in (Method.BN, Method.LN, Method.BLN)}

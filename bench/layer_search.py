@@ -26,6 +26,7 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import use_trained_network
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.differences_to_best import differences_to_best
+from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm
 from bln_search.search.layers.objective import BestSoFar, BudgetedObjective
 from bln_search.search.layers.strategies import StrategyOptions, search_within_budget
 from bln_search.settings import load_settings
@@ -65,17 +66,12 @@ def find_tie_group(record: LayerSearchRecord) -> set[tuple[int, ...]]:
     """Return the best configuration and those not significantly different (two-sided, 5 %, Holm over a thousand)."""
     losses = np.stack([outcome.losses for outcome in record.outcomes]).astype(np.float32)
     tied = {tuple(int(digit) for digit in record.kept[0])}
-    count = len(losses) - 1
     p_values = []
     for index in range(1, len(losses)):
         pair = OutcomeTable(losses[None, [0, index]], np.stack([record.outcomes[0].correct] * 2)[None])
-        p_values.append((float(differences_to_best(pair, "loss", 0).p[1]), index))
-    rejected = 0
-    for rank, (p, _) in enumerate(sorted(p_values)):
-        if p * (count - rank) >= 0.05:
-            break
-        rejected += 1
-    not_rejected = {index for _, index in sorted(p_values)[rejected:]}
+        p_values.append(float(differences_to_best(pair, "loss", 0).p[1]))
+    adjusted = adjust_p_values_by_holm(p_values)
+    not_rejected = [index for index, p in enumerate(adjusted, start=1) if p >= 0.05]
     return tied | {tuple(int(digit) for digit in record.kept[index]) for index in not_rejected}
 
 

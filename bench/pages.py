@@ -230,10 +230,9 @@ def main() -> None:
     result = run(2_000, 100, 2, 10.0) if options.quick else run(12_600, 1_000, 5, 30.0)
     print(f"{result['trials']:,} trials, {result['evaluations']:,} evaluations")
     print(f"first paint at most {result['first_paint_ms']:.0f} ms")
-    low, high = result["leaderboard_spread"]["min"], result["leaderboard_spread"]["max"]
-    print(f"leaderboard usable after {result['leaderboard_ms']:.0f} ms [{low:.0f}, {high:.0f}], not cached")
-    low, high = result["list_spread"]["min"], result["list_spread"]["max"]
-    print(f"list of {result['studies']:,} studies usable after {result['list_ms']:.0f} ms [{low:.0f}, {high:.0f}]")
+    for name, page in (("leaderboard", "leaderboard"), ("list", f"list of {result['studies']:,} studies")):
+        low, high = (result[f"{name}_spread"][part] for part in ("min", "max"))
+        print(f"{page} usable after {result[f'{name}_ms']:.0f} ms [{low:.0f}, {high:.0f}], not cached")
     print(f"live page: {result['live_core_share']:.0%} of a core, {result['live_events']} events")
     finish("pages", result, save=options.save)
 

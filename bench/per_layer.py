@@ -110,10 +110,6 @@ def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict
     for context in contexts.values():
         with context():
             time_call(tree.sum_scores_of_all_configurations, device)
-    time_call(
-        partial(measure_loss, tree, tree.space.configuration_of_choice_digits(tree.space.choice_digits_at_index(0))),
-        device,
-    )
     seconds: dict[str, list[float]] = {name: [] for name in contexts}
     single_seconds, medians = [], []
     for _ in range(runs):

@@ -67,9 +67,10 @@ def main() -> None:
         "mean_difference": sum(a - b for a, b in zip(best["tpe"], best["random"], strict=True)) / repetitions,
         "tpe_no_worse": sum(a <= b for a, b in zip(best["tpe"], best["random"], strict=True)),
         "repetitions": repetitions,
-        "trials": {name: spread([run["trials"] for run in runs_of_search]) for name, runs_of_search in runs.items()},
-        "epochs": {name: spread([run["epochs"] for run in runs_of_search]) for name, runs_of_search in runs.items()},
-        "seconds": {name: spread([run["seconds"] for run in runs_of_search]) for name, runs_of_search in runs.items()},
+        **{
+            measure: {name: spread([run[measure] for run in runs_of_search]) for name, runs_of_search in runs.items()}
+            for measure in ("trials", "epochs", "seconds")
+        },
     }
     finish("search", result, save=options.save)
 

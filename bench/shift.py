@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -232,18 +233,11 @@ def main() -> None:
     torch.set_num_threads(1)
     seeds, epochs, sizes = (QUICK_SEEDS, QUICK_EPOCHS, QUICK_SIZES) if options.quick else (SEEDS, EPOCHS, SIZES)
     batch_sizes, blends = (QUICK_BATCH_SIZES, QUICK_BLENDS) if options.quick else (BATCH_SIZES, BLENDS)
-    data, entries = load_cifar10(options.data), []
+    measure = partial(measure_seed, load_cifar10(options.data), sizes, epochs=epochs, device=options.device)
+    measure = partial(measure, batch_sizes=batch_sizes, blends=blends)
+    entries = []
     for seed in range(seeds):
-        entries.append(
-            measure_seed(
-                *(data, sizes),
-                epochs=epochs,
-                seed=seed,
-                device=options.device,
-                batch_sizes=batch_sizes,
-                blends=blends,
-            )
-        )
+        entries.append(measure(seed=seed))
         clean = entries[-1]["conditions"][CLEAN]["as_deployed"]
         print(f"seed {seed}: clean accuracy as deployed {clean['accuracy']:.1%}", flush=True)
     summary, cost = summarize(entries), measure_cost(*((100, 1) if options.quick else (200, 3)))

@@ -73,12 +73,6 @@ LARGE_STUDIES = (
 )
 
 
-def make_environment(data: Path, device: str, folder: Path) -> ExecutionEnvironment:
-    """Return an environment that keeps decoded data sets for the next run."""
-    cache = RESULTS.parents[1] / "build" / "time_estimates" / "cache"
-    return ExecutionEnvironment(data, cache, FolderStore(folder / "checkpoints"), device)
-
-
 def compare_study(study: StudySpec, environment: ExecutionEnvironment, seconds_per_group: float) -> dict[str, Any]:
     """Return actual and estimated seconds of the processor of all trials of a study, and their ratio."""
     stopwatch = DeviceSynchronizedClock(clock=time.process_time)
@@ -146,7 +140,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, help="time for each arm")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        environment = make_environment(options.data, options.device, Path(folder))
+        cache = RESULTS.parents[1] / "build" / "time_estimates" / "cache"  # decoded data sets, for the next run
+        environment = ExecutionEnvironment(options.data, cache, FolderStore(Path(folder)), options.device)
         if options.studies:
             names = LARGE_STUDIES if options.studies == ["large"] else options.studies
             seconds = options.seconds or (1.0 if options.quick else SECONDS_PER_GROUP)

@@ -7,20 +7,25 @@ The text between `<!-- BLOCK -->` and `<!-- /BLOCK -->` of docs/PAGE.md, or of R
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import yaml
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from bench.documents.benchmark_figures import benchmark_figures
 from bench.documents.formats import FILTERS
 from bench.documents.functions import FUNCTIONS
+from bench.support.reporting import load_result
 from papers.experiments.bln import EXPERIMENTS
 from papers.experiments.claims import read_paper
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = Path(__file__).parent / "templates"
+FIGURES = Path(__file__).parent / "figures.yaml"
+"""Texts of the rows of the table of benchmarks; their variables are the values of a file of bench/results."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +80,39 @@ def blocks(page: str = "*") -> list[Block]:
         names = sorted({path.parent.name for path in TEMPLATES.glob("*/*.md")})
         raise ValueError(f"no generated block is on the page {page}; the pages are {', '.join(names)}")
     return [Block(path.parent.name, path.stem) for path in paths]
+
+
+@dataclass(frozen=True)
+class BenchmarkFigure:
+    """A row of the table.
+
+    Attributes:
+        what: Description of the measured value.
+        value: The value.
+        file: Name of the result file without `.json`.
+        hardware: Hardware of the measurement.
+    """
+
+    what: str
+    value: str
+    file: str
+    hardware: str
+
+
+def benchmark_figures(environment: Environment, *, is_readme: bool) -> Iterator[BenchmarkFigure]:
+    """Yield the rows of docs/figures.md, or those of the README."""
+    for entry in yaml.safe_load(FIGURES.read_text(encoding="utf-8")):
+        if unknown := entry.keys() - {"file", "what", "figure", "readme", "each"}:
+            raise ValueError(f"{FIGURES.name} has the unknown key {', '.join(sorted(unknown))}")
+        what = entry.get("readme") if is_readme else entry["what"]
+        if what is None:
+            continue
+        document = load_result(entry["file"])
+        values: dict[str, Any] = {**document["result"], "provenance": document["provenance"]}
+        items: Any = environment.compile_expression(entry["each"])(**values) if "each" in entry else [None]
+        for item in items:
+            texts = [environment.from_string(text).render(values, item=item) for text in (what, entry["figure"])]
+            yield BenchmarkFigure(texts[0], texts[1], entry["file"], document["provenance"]["hardware"])
 
 
 @cache

@@ -7,114 +7,19 @@ confidence. Colours are those of the arms; of two lines of one colour the second
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 from statistics import fmean
-from typing import Any
 
 from plotly import graph_objects as go
-from plotly.subplots import make_subplots
 
-from bench.documents.pictures import draw
+from bench.documents.panels import COLOURS, DASHES, Line, draw, draw_panels
 from bench.support.reporting import load_result
 from bln_search.norms import BLN
-from papers.experiments.ap2_cells import DECAY_STUDY, Cell, decay_run_name
-
-Records = Sequence[Mapping[str, Any]]
-"""Of each epoch its number, the mean, the values of the seeds and the band."""
-
-COLOURS = {
-    "none": "#8c8c8c",
-    "bn": "#c44e52",
-    "ln": "#4c72b0",
-    "ln-position": "#4c72b0",
-    "ln-layer": "#8172b2",
-    "bln": "#55a868",
-    "brn": "#8172b2",
-    "mbn": "#55a868",
-    "mbn-no-between": "#8c8c8c",
-    "wn": "#8172b2",
-    "ap2": "#55a868",
-}
-"""The colour of each arm; arms with a suffix have the colour of the part in front of it."""
-
-DASHES = {"mbn-no-between": "dot"}
-"""Dashes of arms that are not those of the rule: this one is trained with two forward passes."""
+from papers.experiments import ap2_charts
 
 SIZES = range(1, 51)
 """The mini-batch sizes of Figure 2 of the BLN paper."""
-
-
-@dataclass(frozen=True)
-class Line:
-    """A line of a panel.
-
-    Attributes:
-        arm: Its arm, with parameters.
-        records: Its values.
-        name: Its name in the legend; the arm by default.
-        dash: Its dash; by default dotted after a line of the same colour.
-    """
-
-    arm: str
-    records: Records
-    name: str = ""
-    dash: str | None = None
-
-
-def draw_panels(
-    panels: Mapping[str, Iterable[Line]],
-    *,
-    seeds: bool = False,
-    bands: bool = False,
-    logarithmic: bool = False,
-    shared: str | None = None,
-) -> go.Figure:
-    """Return a chart of lines by epoch.
-
-    Args:
-        panels: The lines of each panel, by the title of its axis.
-        seeds: Draw a thin line for each seed.
-        bands: Draw the band of each line.
-        logarithmic: Use a logarithmic axis for the values.
-        shared: Title of one axis for all panels; their own titles are then above them.
-    """
-    titles = None if shared is None else list(panels)
-    chart = make_subplots(1, len(panels), shared_yaxes=shared is not None, subplot_titles=titles)
-    for column, (title, lines) in enumerate(panels.items(), start=1):
-        drawn: Counter[str] = Counter()
-        for line in lines:
-            colour = _colour_of(line.arm)
-            epochs = [record["epoch"] for record in line.records]
-            place = {"row": 1, "col": column}
-            if bands and line.records[0]["band"] is not None:
-                low, high = ([record["band"][side] for record in line.records] for side in (0, 1))
-                if logarithmic:  # an interval of positive values may reach below 0
-                    lowest = min(value for record in line.records for value in record["seeds"])
-                    low = [max(value, lowest / 2) for value in low]
-                edge = {"x": epochs + epochs[::-1], "y": high + low[::-1], "fill": "toself", "fillcolor": colour}
-                chart.add_scatter(**edge, opacity=0.18, line={"width": 0}, mode="lines", showlegend=False, **place)
-            for values in zip(*(record["seeds"] for record in line.records), strict=True) if seeds else ():
-                thin = {"color": colour, "width": 0.7}
-                chart.add_scatter(x=epochs, y=values, line=thin, mode="lines", opacity=0.5, showlegend=False, **place)
-            style = {"color": colour, "width": 2.2, "dash": line.dash or ("dot" if drawn[colour] else "solid")}
-            drawn[colour] += 1
-            means = [record["mean"] for record in line.records]
-            name, is_named = line.name or line.arm, column == 1
-            chart.add_scatter(x=epochs, y=means, mode="lines", name=name, line=style, showlegend=is_named, **place)
-        chart.update_xaxes(title="epoch", row=1, col=column)
-        if shared is None or column == 1:
-            chart.update_yaxes(title=shared or title, row=1, col=column)
-    if logarithmic:
-        chart.update_yaxes(type="log")
-    return chart
-
-
-def _colour_of(arm: str) -> str:
-    name = arm.split(maxsplit=1)[0]
-    return COLOURS[name] if name in COLOURS else COLOURS[name.partition("-")[0]]
 
 
 def _arms(study: str, measure: str) -> Iterable[Line]:
@@ -155,39 +60,6 @@ def loss_and_accuracy_chart(study: str) -> go.Figure:
         for metric in ("loss", "accuracy")
     }
     return draw_panels(panels)
-
-
-def ap2_chart(data: str, measure: str) -> go.Figure:
-    """Return a loss by epoch of the AP2 paper's experiments, with a panel for each start."""
-    panels = {}
-    for start in ("none", "bn", "ap2"):
-        cells = (Cell(data, start, arm) for arm in ("none", "wn", "bn", "ap2"))
-        panels[f"start {_title(start)}"] = [
-            Line(cell.arm, cell.epochs(measure), _title(cell.arm)) for cell in cells if cell.is_measured
-        ]
-    return draw_panels(panels, bands=True, logarithmic=True, shared=measure.replace("_", " "))
-
-
-def _title(arm: str) -> str:
-    return arm if arm == "none" else arm.upper()
-
-
-def decay_chart() -> go.Figure:
-    """Return the norm of a unit's weights in the first layer by epoch, with weight decay dotted."""
-    runs = load_result(DECAY_STUDY)["result"]["runs"]
-    panels = {
-        title: [
-            Line(
-                arm,
-                runs[decay_run_name(arm, optimizer, has_decay=has_decay)]["weight_norm"],
-                f"{_title(arm)}{', weight decay' if has_decay else ''}",
-            )
-            for arm in ("wn", "bn", "ap2")
-            for has_decay in (False, True)
-        ]
-        for optimizer, title in (("adam", "Adam"), ("sgd", "SGD"))
-    }
-    return draw_panels(panels, shared="norm of a unit's weights")
 
 
 def geometry_chart() -> go.Figure:
@@ -260,12 +132,7 @@ _OF_STUDIES: dict[Callable[[str], go.Figure], tuple[str, ...]] = {
 
 CHARTS: dict[str, Callable[[], go.Figure]] = {
     **{study: partial(chart, study) for chart, studies in _OF_STUDIES.items() for study in studies},
-    **{
-        f"ap2_{data}_{measure}": partial(ap2_chart, data, measure)
-        for data in ("mnist", "noisy_mnist")
-        for measure in ("training_loss", "validation_loss")
-    },
-    DECAY_STUDY: decay_chart,
+    **ap2_charts.CHARTS,
     "geometry_mnist": geometry_chart,
     "per_layer_levels": levels_chart,
     "layer_search": searches_chart,

@@ -13,8 +13,7 @@ from contextlib import closing
 from typing import Any
 
 from bench.documents.collection.curves import collect_curves
-from bench.documents.collection.layers import collect_geometry, collect_layers
-from bench.documents.collection.leaderboard import collect_leaderboard
+from bench.documents.collection.tables import collect_geometry, collect_layers, collect_leaderboard
 from bench.support.reporting import provenance, write_document
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
 from typing import Any
 
 from bench.documents.formats import half_text, summary_text
-from bench.documents.study_losses import StudyLosses, minus
+from bench.documents.study_losses import losses_of, minus
 from bench.support.reporting import load_result, read_result
 from bench.support.zoo.survey import KEPT
 from bln_search.cli.studies.progress.remaining_time import format_seconds
@@ -18,12 +17,6 @@ from bln_search.reports.sentences.per_layer import per_layer_sentences
 from bln_search.specs.sections.space import format_point
 from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_METRICS
 from papers.experiments.ap2_cells import Cell, DecayRun
-
-
-@cache
-def losses_of(study: str) -> StudyLosses:
-    """Return the losses of a study."""
-    return StudyLosses(study)
 
 
 def holm(differences: Sequence[Sequence[float]]) -> list[float]:

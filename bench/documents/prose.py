@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 ROOT = Path(__file__).parents[2]
 MAX_WORDS = 30
 """Longest sentence; inline code counts as one word. 25 words are the rule."""
@@ -23,39 +25,7 @@ RESULT_PAGES = frozenset(
 )
 """Pages of results, whose generated sentences list figures."""
 
-REPLACEMENTS: Mapping[str, str] = {
-    r"(a|one) word (for|of) (each|every) layer": "per-layer configuration",
-    r"at most so many": "maximum number of",
-    r"company": "batch composition",
-    r"what [^.]{0,40} does not notice": "is invariant to",
-    r"first place": "no significant difference among the first N",
-    r"for having been chosen": "optimistic (selection bias)",
-    r"floors?|rooms?|the house": "layer, package, architecture",
-    r"given away": "sacrificed",
-    r"gives first": "first bottleneck",
-    r"goes? on where": "resume",
-    r"hand(s|ed)? back": "release",
-    r"heard of": "heartbeat",
-    r"kept well|keep it well": "operation",
-    r"marks of words|number of marks": "token ids, vocabulary size",
-    r"may die|dies on the way|whatever dies": "crash, fault-tolerant",
-    r"part of that is luck": "selection bias",
-    r"(?<!to )(?<!be )sent in": "submitted",
-    r"silent for": "without a heartbeat",
-    r"stands? beside it": "is reported with",
-    r"take it along": "export",
-    r"takes? nothing from": "independent of",
-    r"takes? over|taken over": "reclaim",
-    r"told (apart|from)": "significantly different",
-    r"trials side by side": "parallel trials",
-    r"was anything learned": "the network may not have been trained",
-    r"wears? a": "has a",
-    r"what (it|they|a study's results) rests? on": "provenance",
-    r"what [^.]{0,40} was asked|who was asked": "requested",
-    r"whoever": "users, operators",
-    r"whole or not at all": "atomically",
-    r"writ(e|ten) down": "save",
-}
+REPLACEMENTS: Mapping[str, str] = yaml.safe_load(Path(__file__).with_name("wording.yaml").read_text(encoding="utf-8"))
 """Regular expressions of unclear wording, and the term to use."""
 
 

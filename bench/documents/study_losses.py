@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from statistics import fmean
+from functools import cache
 from typing import Any
 
-from scipy import stats
-
 from bench.support.reporting import load_result
-from bln_search.core.method import Statistic
 
 Values = dict[int, float]
 """A value for each seed."""
-
-SWITCHES = tuple(str(statistic) for statistic in Statistic)
-"""E_B, Std_B, E_F, Std_F, in the order of a configuration's letters."""
 
 USUAL_ROWS = {"bn": ("TT-- moving", "TT-- frozen"), "ln": ("--FF -",)}
 """Rows of BN and LN as they are usually run; of several the first one that a study has."""
@@ -93,27 +87,6 @@ class StudyLosses:
             return False
         return True
 
-    def effect(self, switch: str, estimate: str) -> tuple[float, ...]:
-        """Return by seed the mean test loss of BLN's eight rows with T less that of the eight rows with F."""
-        position, signs = SWITCHES.index(switch), {"T": 2, "F": -2}
-        losses = self._sixteen_losses(estimate)
-        return tuple(
-            fmean(signs[code[position]] * values[seed] for code, values in losses.items())
-            for seed in sorted(losses["FFFF"])
-        )
-
-    def rank_correlation(self, published: Sequence[str], estimate: str) -> tuple[float, ...]:
-        """Return by seed Kendall's τ of BLN's sixteen test losses with a published order, best first."""
-        losses, ranks = self._sixteen_losses(estimate), range(len(published))
-        return tuple(
-            float(stats.kendalltau(ranks, [losses[code][seed] for code in published]).statistic)
-            for seed in sorted(losses["FFFF"])
-        )
-
-    def _sixteen_losses(self, estimate: str) -> dict[str, Values]:
-        codes = ["".join("TF"[letters >> bit & 1] for bit in range(4)) for letters in range(16)]
-        return {code: self.first_of((f"bln {code} {estimate}", f"bln {code} -")) for code in codes}
-
     def _complete(self, label: str, rows: Mapping[str, Any]) -> str:
         """Return the label with its mini-batch size: that of training, or the only one."""
         usual = f"{label} {self.table['spec']['training']['batch_size']}"
@@ -121,3 +94,9 @@ class StudyLosses:
         if len(labels) != 1:
             raise KeyError(f"{self.name} has no row {label!r}, or several")
         return labels[0]
+
+
+@cache
+def losses_of(study: str) -> StudyLosses:
+    """Return the losses of a study."""
+    return StudyLosses(study)

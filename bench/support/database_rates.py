@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from multiprocessing import get_context
 from typing import Any
 
@@ -16,46 +18,28 @@ from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 OPERATIONS = ("heartbeat", "claim", "look", "append", "append_twenty")
 
 
-class WorkerOperations:
-    """The database operations of a worker, repeated without pauses."""
-
-    def __init__(self, url: str, number: int, study_id: int, token: int) -> None:
-        self.ledger = Ledger(make_engine(url))
-        self.queue = self.ledger.queue
-        self.name, self.study_id, self.token = f"bench/{number}/0", study_id, token
-
-    def heartbeat(self) -> None:
-        """Send the heartbeat of the study and its attempts."""
-        self.ledger.attempts.record_heartbeats([self.token], self.study_id, RUNNER)
-
-    def claim(self) -> None:
-        """Try to claim a study from an empty queue."""
-        assert self.queue.claim_next_study(self.name, lambda _: True, 4) is None
-
-    def look(self) -> None:
-        """Check for a stop request."""
-        self.ledger.studies.find_stop_request(self.study_id, RUNNER)
-
-    def append(self, epochs: int = 1) -> None:
-        """Store epochs of a trial in one transaction."""
-        self.ledger.attempts.record_epochs(self.token, [EpochRecord(1, 0.5, 0.5, 0.6, 0.5, 0.05)] * epochs)
-
-    def append_twenty(self) -> None:
-        """Store twenty epochs in one transaction."""
-        self.append(20)
+def make_operations(url: str, number: int, study_id: int, token: int) -> dict[str, Callable[[], object]]:
+    """Return the database operations of a worker; `claim` asks an empty queue, `look` for a stop request."""
+    ledger, epoch = Ledger(make_engine(url)), EpochRecord(1, 0.5, 0.5, 0.6, 0.5, 0.05)
+    return {
+        "heartbeat": partial(ledger.attempts.record_heartbeats, [token], study_id, RUNNER),
+        "claim": partial(ledger.queue.claim_next_study, f"bench/{number}/0", lambda _: True, 4),
+        "look": partial(ledger.studies.find_stop_request, study_id, RUNNER),
+        "append": partial(ledger.attempts.record_epochs, token, [epoch]),
+        "append_twenty": partial(ledger.attempts.record_epochs, token, [epoch] * 20),
+    }
 
 
 def run_operations(arguments: tuple[str, int, int, int], seconds: float, barrier: Any, results: Any) -> None:
     """Count the operations of one process in this number of seconds, at the same time as the others."""
-    worker = WorkerOperations(*arguments)
+    operations = make_operations(*arguments)
     for name in OPERATIONS:
-        operation = getattr(worker, name)
-        operation()
-        worker.heartbeat()
+        operations[name]()
+        operations["heartbeat"]()
         barrier.wait()
         count, until = 0, time.monotonic() + seconds
         while time.monotonic() < until:
-            operation()
+            operations[name]()
             count += 1
         results.put((name, count / seconds))
         barrier.wait()

@@ -81,11 +81,7 @@ class KilledStudy:
 
     def count_evaluations(self) -> Counter[tuple[Any, ...]]:
         """Return how often each evaluation is in the database."""
-        query = (
-            "SELECT t.arm, t.seed, t.key, e.configuration, e.estimate, e.batch_size, e.split FROM evaluation e"
-            " JOIN checkpoint c ON c.id = e.checkpoint_id JOIN trial t ON t.id = c.trial_id"
-        )
-        return Counter(self._query(query))
+        return Counter(evaluation[:5] for evaluation in self.read_results()["evaluations"])
 
     def wait_for_further_epoch(self, command: subprocess.Popen[str]) -> bool:
         """Wait until the running command has recorded another epoch; returns False if the command ends before."""

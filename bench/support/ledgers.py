@@ -37,14 +37,16 @@ space: {{training.learning_rate: {{kind: choice, values: {rates}}}}}
 
 
 class TrialEnds:
-    """Watches a run, and keeps the time of the end of each trial.
+    """Watches a run, and keeps the times of the end of each trial.
 
     Attributes:
         moments: Seconds of the monotonic clock.
+        processor: Processor seconds of this process.
     """
 
     def __init__(self) -> None:
         self.moments: list[float] = []
+        self.processor: list[float] = []
 
     def on_run_start(self, trials: int) -> None:
         """Do nothing."""
@@ -52,11 +54,8 @@ class TrialEnds:
     def on_message(self, trial: TrialSpec, message: Message) -> None:  # noqa: ARG002
         """Keep the end of a trial."""
         if isinstance(message, EvaluationDone):
-            self.note_end()
-
-    def note_end(self) -> None:
-        """Keep the present time."""
-        self.moments.append(time.monotonic())
+            self.moments.append(time.monotonic())
+            self.processor.append(time.process_time())
 
 
 @contextmanager

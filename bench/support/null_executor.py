@@ -5,8 +5,9 @@ from __future__ import annotations
 import heapq
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -25,15 +26,6 @@ _DISTINCT_RESULTS = 8
 _MAX_STARTS = 100
 
 
-@dataclass
-class SentMessages:
-    """Counts of what the driver accepted."""
-
-    trials: int = 0
-    epochs: int = 0
-    evaluations: int = 0
-
-
 class NullExecutor:
     """Keeps `live` trials, each of which ends its epochs at evenly spaced times, then its training and evaluation.
 
@@ -44,13 +36,13 @@ class NullExecutor:
         examples: Examples of the outcomes of each evaluation; 0 for evaluations without outcomes.
 
     Attributes:
-        sent: What was sent.
+        sent: Number of trials, epochs and evaluations that the driver accepted.
         ends: When each unwritten epoch of a trial should have been reported, by token (monotonic clock, seconds).
     """
 
     def __init__(self, live: int, epochs: int, seconds: float, examples: int) -> None:
         self.live, self.epochs, self.seconds = live, epochs, seconds
-        self.sent = SentMessages()
+        self.sent: Counter[str] = Counter()
         self.ends: dict[int, list[float]] = {}
         self._rng = random.Random(0)
         self._results = [make_evaluations(examples, number) for number in range(_DISTINCT_RESULTS)]
@@ -94,13 +86,13 @@ class NullExecutor:
             if step <= self.epochs:
                 self.ends[token].append(end)
                 on_message(task, EpochDone(EpochRecord(step, 0.5, 0.5, 0.6, 0.5, self.seconds / self.epochs)))
-                self.sent.epochs += 1
+                self.sent["epochs"] += 1
             else:
                 del self._running[token]
                 for message in self._end_messages(task):
                     on_message(task, message)
-                self.sent.trials += 1
-                self.sent.evaluations += EVALUATIONS
+                self.sent["trials"] += 1
+                self.sent["evaluations"] += EVALUATIONS
 
     def _end_messages(self, task: TrialTask) -> Sequence[Message]:
         name = f"{task.token}.safetensors"

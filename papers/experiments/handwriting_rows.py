@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from plotly import graph_objects as go
 from plotly.subplots import make_subplots
 
-from bench.documents.pictures import draw
+from bench.documents.panels import draw
 from bln_search.core.enums import Split
 from bln_search.data.inputs import StructuredInputs
 from bln_search.execution.environment import ExecutionEnvironment

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from bench.documents.functions import losses_of
-from bench.documents.study_losses import Values
+from bench.documents.study_losses import Values, losses_of
 from bench.support.reporting import load_result
 from papers.experiments.ap2_cells import Cell, DecayRun, rate_mark
-from papers.experiments.bln import EXPERIMENTS
+from papers.experiments.bln import EXPERIMENTS, rank_correlation, switch_effect
 
 
 def by_position(values: Iterable[float], factor: float = 1.0) -> Values:
@@ -56,6 +55,8 @@ VALUES: dict[str, Callable[..., Any]] = {
     "relative_change": relative_change,
     "tuning_change": tuning_change,
     "published_order": published_order,
+    "switch_effect": switch_effect,
+    "rank_correlation": rank_correlation,
     "cell": Cell,
     "decay": DecayRun,
     "rate_mark": rate_mark,

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
-from bench.gpu import TESTS, Part, list_parts, run_part
-
-ROOT = Path(__file__).parents[2]
+from bench.gpu import Part, list_parts, run_part
 
 
 def test_all_parts_end_within_ten_minutes():
@@ -15,11 +12,6 @@ def test_all_parts_end_within_ten_minutes():
     assert sum(part.seconds for part in parts) <= 600
     saved = [part.name for part in parts if "--save" in part.command]
     assert saved == ["training_step", "fused_training", "enumerate", "per_layer"]
-
-
-def test_every_test_for_gpus_is_run():
-    needing_gpu = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_cuda.py")}
-    assert needing_gpu == set(TESTS)
 
 
 def test_a_part_reports_how_it_ended():

@@ -20,36 +20,22 @@ HEAD = ("key", "type", "default", "meaning")
 REJECTED = {"PopulationEstimate": {"memory", "last_step", "analytic"}, "Split": {"train"}}
 """Members of enumerations that a study file cannot name."""
 
+_DIMENSIONS, _RATES, _SCHEDULES = (
+    "[dimensions](#space)",
+    "[learning rate schedule](#learning-rate)",
+    "[schedule](#schedules)",
+)
 _LINKS = {
     "ArmSpec": "[arms](#arms)",
-    "AugmentationSpec": "[`augmentation`](#augmentation)",
-    "ChoiceDimension": "[dimensions](#space)",
     "ConditionSpec": "[conditions](#conditions)",
-    "Constant": "[schedule](#schedules)",
-    "ConstantRate": "[learning rate schedule](#learning-rate)",
-    "CosineRate": "[learning rate schedule](#learning-rate)",
-    "ExponentialRate": "[learning rate schedule](#learning-rate)",
-    "DataSpec": "[`data`](#data)",
-    "EvaluationSpec": "[`evaluation`](#evaluation)",
-    "FineTuneSpec": "[`fine_tune`](#fine_tune)",
-    "FloatDimension": "[dimensions](#space)",
     "InferenceConfiguration": "[configuration](configurations.md)",
-    "InitializationSpec": "[`initialization`](#initialization)",
-    "IntDimension": "[dimensions](#space)",
     "JsonValue": "any values",
-    "LayerSearchSpec": "[`layers`](#layers)",
-    "ModelSpec": "[`model`](#model)",
-    "ProbesSpec": "[`probes`](#probes)",
-    "Ramp": "[schedule](#schedules)",
-    "RankingSpec": "[`ranking`](#ranking)",
-    "ScheduleDimension": "[dimensions](#space)",
     "SeedsUntilDecided": "[`until: decided`](#seeds-until-the-answer-is-certain)",
-    "SearchSpec": "[`search`](#search)",
-    "StepRate": "[learning rate schedule](#learning-rate)",
-    "Steps": "[schedule](#schedules)",
-    "TaskSpec": "[`task`](#task)",
-    "TrainingSpec": "[`training`](#training)",
+    **dict.fromkeys(("ChoiceDimension", "FloatDimension", "IntDimension", "ScheduleDimension"), _DIMENSIONS),
+    **dict.fromkeys(("ConstantRate", "CosineRate", "ExponentialRate", "StepRate"), _RATES),
+    **dict.fromkeys(("Constant", "Ramp", "Steps"), _SCHEDULES),
 }
+"""Links to the parts of the page; a section has the heading of its key."""
 
 
 @cache
@@ -91,7 +77,12 @@ def _default_text(field: Schema, default: str) -> str:
 def _link(name: str) -> str:
     if name in _LINKS:
         return _LINKS[name]
-    values = [value for value in study_schema()["$defs"][name]["enum"] if value not in REJECTED.get(name, ())]
+    schemas = study_schema()["$defs"]
+    if "enum" not in schemas[name]:
+        fields = [field for schema in schemas.values() for field in schema.get("properties", {}).items()]
+        key = next(key for key, field in fields if f"#/$defs/{name}" in str(field))
+        return f"[`{key}`](#{key})"
+    values = [value for value in schemas[name]["enum"] if value not in REJECTED.get(name, ())]
     return alternatives(values)
 
 

@@ -122,39 +122,21 @@ def _vision(name: str) -> Subject:
     return Subject("torchvision", lambda _: load_torchvision().models.get_model(name, num_classes=CLASSES))
 
 
+def _small_vision(class_name: str, make_options: Callable[[int], dict[str, Any]]) -> Subject:
+    """A class of torchvision with the options for a side of the images."""
+
+    def build(pixels: int) -> nn.Module:
+        make: Callable[..., nn.Module] = getattr(load_torchvision().models, class_name)
+        return make(**make_options(pixels), num_classes=CLASSES)
+
+    return Subject("torchvision", build)
+
+
 def _vgg(_: int) -> nn.Module:
     """VGG-11 with the small head of its variants for CIFAR: one linear layer in place of 120 million weights."""
     network: nn.Module = load_torchvision().models.vgg11_bn()
     network.avgpool = nn.AdaptiveAvgPool2d(1)
     network.classifier = nn.Linear(512, CLASSES)
-    return network
-
-
-def _swin(_: int) -> nn.Module:
-    network: nn.Module = load_torchvision().models.SwinTransformer(
-        patch_size=[2, 2], embed_dim=32, depths=[2, 2], num_heads=[2, 4], window_size=[4, 4], num_classes=CLASSES
-    )
-    return network
-
-
-def _vit(pixels: int) -> nn.Module:
-    network: nn.Module = load_torchvision().models.VisionTransformer(
-        image_size=pixels, patch_size=8, num_layers=4, num_heads=2, hidden_dim=32, mlp_dim=64, num_classes=CLASSES
-    )
-    return network
-
-
-def _maxvit(pixels: int) -> nn.Module:
-    network: nn.Module = load_torchvision().models.MaxVit(
-        input_size=(pixels, pixels),
-        stem_channels=16,
-        partition_size=4,
-        block_channels=[16, 32],
-        block_layers=[1, 1],
-        head_dim=8,
-        stochastic_depth_prob=0.1,
-        num_classes=CLASSES,
-    )
     return network
 
 
@@ -166,6 +148,16 @@ def _unet(_: int) -> nn.Module:
     return network
 
 
+_SWIN = {"patch_size": [2, 2], "embed_dim": 32, "depths": [2, 2], "num_heads": [2, 4], "window_size": [4, 4]}
+_VIT = {"patch_size": 8, "num_layers": 4, "num_heads": 2, "hidden_dim": 32, "mlp_dim": 64}
+_MAXVIT = {
+    "stem_channels": 16,
+    "partition_size": 4,
+    "head_dim": 8,
+    "stochastic_depth_prob": 0.1,
+    "block_channels": [16, 32],
+    "block_layers": [1, 1],
+}
 NETWORKS: Mapping[str, Subject] = {
     "ResNet-18": _vision("resnet18"),
     "VGG-11 with BN": Subject("torchvision", _vgg),
@@ -173,9 +165,9 @@ NETWORKS: Mapping[str, Subject] = {
     "EfficientNet-B0": _vision("efficientnet_b0"),
     "RegNetY-400MF": _vision("regnet_y_400mf"),
     "ShuffleNetV2 ×0.5": _vision("shufflenet_v2_x0_5"),
-    "Swin, small": Subject("torchvision", _swin),
-    "ViT, small": Subject("torchvision", _vit),
-    "MaxViT, small": Subject("torchvision", _maxvit),
+    "Swin, small": _small_vision("SwinTransformer", lambda _: _SWIN),
+    "ViT, small": _small_vision("VisionTransformer", lambda pixels: {"image_size": pixels, **_VIT}),
+    "MaxViT, small": _small_vision("MaxVit", lambda pixels: {"input_size": (pixels, pixels), **_MAXVIT}),
     "U-Net on ResNet-18, pixels": Subject("segmentation-models-pytorch", _unet, labeled_pixels),
     "GRU with LN and BN": Subject("torch", lambda _: RecurrentNetwork(nn.GRU, batch_norm=True), sequences),
     "LSTM with LN": Subject("torch", lambda _: RecurrentNetwork(nn.LSTM, batch_norm=False), sequences),

@@ -1,4 +1,4 @@
-"""The leaderboard of a study: every row, the values of every seed, and the environment."""
+"""The leaderboard of a study with the values of every seed, its per-layer results, and its layer geometries."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import json
 from typing import Any
 
 from bench.support.reporting import provenance
+from bln_search.ranking.analysis import Analysis
 from bln_search.reports.export import row_to_json_fields
 from bln_search.specs.records import StudyRecord
 from bln_search.specs.sections.space import format_point
 from bln_search.storage.ledger import Ledger
+
+MEASURES = ("weight_norm", "effective_rate", "curvature", "radial_curvature", "gain_curvature")
 
 
 def collect_leaderboard(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
@@ -48,3 +51,27 @@ def collect_leaderboard(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
         "trained_at_revision": environment["revision"],
         "written": environment,
     }
+
+
+def collect_layers(ledger: Ledger, study: StudyRecord) -> dict[str, Any] | None:
+    """Return the per-layer results of an analysed study, each with its first twenty rows; None without any."""
+    stored = ledger.analyses.find_current_analysis(study.id)
+    layers = (Analysis() if stored is None else stored.analysis).layers
+    if not layers:
+        return None
+    shortened = [result.model_copy(update={"rows": result.rows[:20]}).model_dump(mode="json") for result in layers]
+    return {"study": study.name, "spec": study.spec.model_dump(mode="json"), "layers": shortened}
+
+
+def collect_geometry(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
+    """Return every measure by arm, layer and epoch, one value for each seed."""
+    arms: dict[str, dict[str, dict[str, list[list[float | None]]]]] = {}
+    for (arm, _), by_seed in ledger.results.read_layer_geometries_by_arm_and_point(study.id).items():
+        arms[arm] = {}
+        for layer in dict.fromkeys(record.layer for records in by_seed.values() for record in records):
+            members = [[record for record in records if record.layer == layer] for records in by_seed.values()]
+            arms[arm][layer] = {
+                measure: [[getattr(record, measure) for record in epoch] for epoch in zip(*members, strict=True)]
+                for measure in MEASURES
+            }
+    return {"spec": study.spec.model_dump(mode="json"), "arms": arms}
