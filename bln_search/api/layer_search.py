@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -41,7 +40,6 @@ from bln_search.core.enums import (
     parse_enum,
 )
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.isolated_passes import untouched_networks
@@ -52,6 +50,7 @@ from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.ranking.paired.per_layer_results import combine_layer_searches_of_networks
+from bln_search.ranking.per_layer import NetworkLayerSearch
 from bln_search.search.layers.search import (
     LayerSearchOptions,
     assign_mini_batches_to_folds,
@@ -62,18 +61,6 @@ from bln_search.specs.problems import problems_from_pydantic_errors
 from bln_search.specs.sections.layer_search import LayerSearchSpec
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True)
-class _NetworkSearch:
-    """The search of one network, as `combine_layer_searches_of_networks` needs it."""
-
-    spec: LayerSearchSpec
-    record: LayerSearchRecord
-    arm: str = "network"
-    point: str = ""
-    seed: int = 0
-    made_at: datetime = _UNUSED_TIME
 
 
 @run_compiled_networks_eagerly()
@@ -219,7 +206,7 @@ def search_layers(
         warnings.warn(
             f"{without_loss:,} of the evaluated configurations have no finite loss: {not_finite_note}", stacklevel=2
         )
-    network_search = _NetworkSearch(spec, record)
+    network_search = NetworkLayerSearch("network", "", 0, spec, record, _UNUSED_TIME)
     size = len(batches[0][0])
     result = combine_layer_searches_of_networks(
         [network_search],

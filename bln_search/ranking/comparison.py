@@ -98,8 +98,8 @@ class MeanDifference(StoredAnalysisModel):
         return self.model_copy(update={"mean": -self.mean, "low": -self.high, "high": -self.low})
 
 
-class ComparedRow(StoredAnalysisModel):
-    """A row with its position in a comparison.
+class StoredRow(StoredAnalysisModel):
+    """What identifies a row of a leaderboard.
 
     Attributes:
         arm: Label of the arm.
@@ -107,6 +107,25 @@ class ComparedRow(StoredAnalysisModel):
         configuration: Inference configuration.
         estimate: Population estimate; None where the configuration reads no population value.
         batch_size: Inference mini-batch size.
+    """
+
+    arm: str
+    point: str
+    configuration: str
+    estimate: str | None
+    batch_size: int
+
+    @property
+    def key(self) -> RowKey:
+        """Identity of the row."""
+        configuration = InferenceConfiguration(self.configuration)
+        return RowKey(self.arm, self.point, configuration, self.estimate, self.batch_size)
+
+
+class ComparedRow(StoredRow):
+    """A row with its position in a comparison.
+
+    Attributes:
         loss: Mean loss over seeds and examples, nats.
         accuracy: Mean accuracy over seeds and examples, fraction; None for a score without correctness.
         verdict: What is known about the row beside the best one.
@@ -117,11 +136,6 @@ class ComparedRow(StoredAnalysisModel):
         is_settled: Whether no row is better than this one by more than the margin (95 %, corrected).
     """
 
-    arm: str
-    point: str
-    configuration: str
-    estimate: str | None
-    batch_size: int
     loss: float
     accuracy: float | None
     verdict: RowVerdict
@@ -130,12 +144,6 @@ class ComparedRow(StoredAnalysisModel):
     variance: float
     first_share: float
     is_settled: bool
-
-    @property
-    def key(self) -> RowKey:
-        """Identity of the row."""
-        configuration = InferenceConfiguration(self.configuration)
-        return RowKey(self.arm, self.point, configuration, self.estimate, self.batch_size)
 
     @property
     def is_worse(self) -> bool:

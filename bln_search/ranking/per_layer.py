@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
+from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.statistics.intervals import ALPHA
+from bln_search.specs.sections.layer_search import LayerSearchSpec
 
 
 def _infinity_if_null(value: Any) -> Any:
@@ -24,6 +28,27 @@ def _has_test_accuracy(fields: dict[str, Any]) -> bool:
 
 Loss = Annotated[float, BeforeValidator(_infinity_if_null)]
 """Loss; infinity, which JSON cannot represent, is written as null."""
+
+
+@dataclass(frozen=True)
+class NetworkLayerSearch:
+    """The finished search of one network.
+
+    Attributes:
+        arm: Label of the arm.
+        point: Point of the search space as JSON; empty without a space.
+        seed: Seed of the network.
+        spec: Specification of the search.
+        record: Its result.
+        made_at: Time at which it ended.
+    """
+
+    arm: str
+    point: str
+    seed: int
+    spec: LayerSearchSpec
+    record: LayerSearchRecord
+    made_at: datetime
 
 
 class LayerChoiceOptions(StoredAnalysisModel):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict
 
-from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import StoredAnalysisModel
@@ -82,23 +82,15 @@ def compute_effects_of_each_setting(
     for (split, metric), by_row in values.items():
         for setting, by_configuration in group_losses_by_setting_and_configuration(dict(by_row)).items():
             effects = compute_factorial_effects(by_configuration, order=_MAX_INTERACTION_ORDER)
-            if effects is not None:
-                results.append(
-                    SwitchEffectsOfSetting(
-                        arm=setting.arm,
-                        point=setting.point,
-                        estimate=setting.estimate,
-                        batch_size=setting.batch_size,
-                        split=split,
-                        metric=metric,
-                        effects=tuple(
-                            SwitchEffectOrInteraction(
-                                switches=effect.name, mean=effect.size.mean, low=effect.size.low, high=effect.size.high
-                            )
-                            for effect in effects
-                        ),
-                    )
+            if effects is None:
+                continue
+            stored = tuple(
+                SwitchEffectOrInteraction(
+                    switches=effect.name, mean=effect.size.mean, low=effect.size.low, high=effect.size.high
                 )
+                for effect in effects
+            )
+            results.append(SwitchEffectsOfSetting(**asdict(setting), split=split, metric=metric, effects=stored))
     return tuple(results)
 
 
@@ -110,16 +102,10 @@ def compute_variance_shares(values: Mapping[tuple[Split, str], ValuesByRow]) -> 
             cells: dict[Cell, float] = {
                 (row.configuration, row.estimate, row.batch_size, seed): value
                 for row, by_seed in by_row.items()
-                if (row.arm, row.point) == (arm, point) and _has_only_switch_sources(row.configuration)
+                if (row.arm, row.point) == (arm, point) and row.configuration.uses_only_population_and_mini_batch
                 for seed, value in by_seed.items()
             }
             shares = variance_shares_of_factors(cells)
             if shares is not None:
-                named = tuple((share.name, share.share) for share in shares)
-                results.append(VarianceShares(arm=arm, point=point, split=split, metric=metric, shares=named))
+                results.append(VarianceShares(arm=arm, point=point, split=split, metric=metric, shares=tuple(shares)))
     return tuple(results)
-
-
-def _has_only_switch_sources(configuration: InferenceConfiguration) -> bool:
-    """Whether every source is the population or the mini-batch."""
-    return configuration.uses_only_population_and_mini_batch

@@ -11,6 +11,7 @@ from bln_search.core.enums import StudyKind
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.metric_description import MetricDescription
 from bln_search.core.names import NAME_PATTERN
+from bln_search.specs.arm_checks import check_arm_can_be_trained, check_checkpoint_selection_configuration
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.condition import CLEAN
 from bln_search.specs.sections.data import DataSpec, Standardization
@@ -18,13 +19,10 @@ from bln_search.specs.sections.evaluation import (
     EvaluationSpec,
     ProbesSpec,
     RankingSpec,
-    check_checkpoint_selection_configuration,
 )
 from bln_search.specs.sections.external import ExternalSpec
-from bln_search.specs.sections.initialization import check_initialization
 from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.precision import check_precision_and_compilation
 from bln_search.specs.sections.search import Sampler, SearchSpec, num_points_per_arm
 from bln_search.specs.sections.seeds import Seeds, SeedsUntilDecided
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
@@ -207,28 +205,12 @@ class StudySpec(SpecSection):
         return require_unique(seeds, "seeds") if isinstance(seeds, tuple) else seeds
 
     @model_validator(mode="after")
-    def _check_selection_configurations(self) -> StudySpec:
+    def _check_arms(self) -> StudySpec:
         for arm in self.arms:
-            check_checkpoint_selection_configuration(arm, self.evaluation)
-        return self
-
-    @model_validator(mode="after")
-    def _check_initialization(self) -> StudySpec:
-        for arm in self.arms if self.space is None else ():  # with a space each of its points is checked
-            check_initialization(self.training.initialization, arm.method, self.model, self.training.batch_size)
-        return self
-
-    @model_validator(mode="after")
-    def _check_precision_and_compilation(self) -> StudySpec:
-        for arm in self.arms if self.space is None else ():  # with a space each of its points is checked
-            check_precision_and_compilation(
-                self.training.precision,
-                compiles=self.training.compile,
-                fuses_norms=self.training.fused_norms,
-                method=arm.method,
-                estimates=arm.population or self.evaluation.population,
-                model=self.model,
-            )
+            if self.space is None:
+                check_arm_can_be_trained(arm, self.training, self.evaluation, self.model)
+            else:  # each of its points is checked
+                check_checkpoint_selection_configuration(arm, self.evaluation)
         return self
 
     @model_validator(mode="after")
@@ -251,59 +233,43 @@ class StudySpec(SpecSection):
         return self
 
     @model_validator(mode="after")
-    def _check_text_data_options(self) -> StudySpec:
-        info = self.data.info
-        if info is not None and info.text_length is None and self.model.mask_padding:
-            raise ValueError(
-                f"model: mask_padding skips the padding of texts, {self.data.name} does not consist of texts: remove it"
-            )
-        if info is None or info.text_length is None:
-            return self
-        if self.training.augmentation is not None:
-            raise ValueError(
-                f"training: augmentation applies to images, {self.data.name} consists of token ids: remove it"
-            )
-        if self.data.standardization is Standardization.CHANNEL:
-            raise ValueError(
-                f"data: {self.data.name} consists of token ids, which are not standardized: remove standardization"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _check_lazy_data_options(self) -> StudySpec:
+    def _check_data_options(self) -> StudySpec:
         name, augmentation, info = self.data.name, self.training.augmentation, self.data.info
-        if info is None or not info.is_lazy:
-            if augmentation is not None and augmentation.resized_crop:
-                raise ValueError(f"training: augmentation: resized_crop is for imagenet, not for {name}: use crop")
+        is_lazy = info is not None and info.is_lazy
+        if augmentation is not None and augmentation.resized_crop and not is_lazy:
+            raise ValueError(f"training: augmentation: resized_crop is for imagenet, not for {name}: use crop")
+        if info is None:
             return self
+        if info.text_length is None and self.model.mask_padding:
+            raise ValueError(
+                f"model: mask_padding skips the padding of texts, {name} does not consist of texts: remove it"
+            )
+        if info.text_length is not None and augmentation is not None:
+            raise ValueError(f"training: augmentation applies to images, {name} consists of token ids: remove it")
+        if info.text_length is not None and self.data.standardization is Standardization.CHANNEL:
+            raise ValueError(f"data: {name} consists of token ids, which are not standardized: remove standardization")
         reason = f"the images of {name} are decoded one mini-batch at a time"
-        if self.data.standardization is Standardization.PIXEL:
+        if is_lazy and self.data.standardization is Standardization.PIXEL:
             raise ValueError(f"data: {reason}: set standardization to channel or none")
         for section, is_set in (("evaluation: conditions", self.evaluation.conditions), ("layers", self.layers)):
-            if is_set:
+            if is_lazy and is_set:
                 raise ValueError(f"{section}: {reason}, and this needs them in memory: remove it")
         return self
 
     @model_validator(mode="after")
-    def _check_layer_search_without_cells(self) -> StudySpec:
-        if self.layers is not None and self.model.normalizes_inside_recurrent_cells:
+    def _check_layer_search(self) -> StudySpec:
+        if self.layers is None:
+            return self
+        if self.model.normalizes_inside_recurrent_cells:
             raise ValueError(
                 "layers: normalization inside cells has one configuration for the whole network: remove layers"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_layer_search_has_norms(self) -> StudySpec:
-        if self.layers is not None and not any(arm.method.statistics for arm in self.arms):
+        if not any(arm.method.statistics for arm in self.arms):
             raise ValueError(
                 "layers: no arm has normalization layers whose configuration could be searched: remove layers, or add "
                 "an arm with another method than none"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_layer_search_estimate(self) -> StudySpec:
-        required = None if self.layers is None else self.layers.estimate
+        required = self.layers.estimate
         for arm in self.arms:
             estimates = arm.population or self.evaluation.population
             if required is not None and required not in estimates:

@@ -12,13 +12,12 @@ from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
+from bln_search.specs.arm_checks import check_arm_can_be_trained
 from bln_search.specs.pydantic_messages import translate_pydantic_error
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
-from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec, check_checkpoint_selection_configuration
-from bln_search.specs.sections.initialization import check_initialization
+from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.precision import check_precision_and_compilation
 from bln_search.specs.sections.space import Point, format_point, iter_grid_points, num_grid_points
 from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
@@ -203,18 +202,9 @@ def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, se
         resolved = ArmSpec.model_validate(changed["arm"]) if "arm" in changed else arm
         if resolved.label != arm.label:  # the point changes the method of the arm
             resolved = resolved.model_copy(update={"name": arm.label})
-        check_checkpoint_selection_configuration(resolved, study.evaluation)
         model = ModelSpec.model_validate(changed["model"]) if "model" in changed else study.model
         training = TrainingSpec.model_validate(changed["training"]) if "training" in changed else study.training
-        check_initialization(training.initialization, resolved.method, model, training.batch_size)
-        check_precision_and_compilation(
-            training.precision,
-            compiles=training.compile,
-            fuses_norms=training.fused_norms,
-            method=resolved.method,
-            estimates=resolved.population or study.evaluation.population,
-            model=model,
-        )
+        check_arm_can_be_trained(resolved, training, study.evaluation, model)
         return TrialSpec.model_construct(  # every section is validated
             data=study.data,
             task=study.task,

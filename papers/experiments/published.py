@@ -68,9 +68,9 @@ def compare_condition(
         "effects": [
             {
                 "switches": effect.name,
-                "loss": effect.loss_effect.mean,
-                "low": effect.loss_effect.low,
-                "high": effect.loss_effect.high,
+                "loss": effect.size.mean,
+                "low": effect.size.low,
+                "high": effect.size.high,
             }
             for effect in compute_factorial_effects(
                 {InferenceConfiguration(code): values for code, values in by_configuration.items()}

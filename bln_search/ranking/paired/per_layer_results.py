@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime
-from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,52 +19,15 @@ from bln_search.ranking.per_layer import (
     HeldOutDifferenceToUniform,
     LayerChoiceOptions,
     LayerSwitchEffect,
+    NetworkLayerSearch,
     PerLayerResult,
     PerLayerRow,
     SelectedNetworkConfigurations,
 )
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
-from bln_search.specs.sections.layer_search import LayerSearchSpec
 
 _MAX_STORED_ROWS = 100
 """Number of best configurations over networks that are stored."""
-
-
-class NetworkLayerSearch(Protocol):
-    """The per-layer search of one network with its result."""
-
-    @property
-    def arm(self) -> str:
-        """Label of the arm."""
-        ...
-
-    @property
-    def point(self) -> str:
-        """Point of the search space as JSON; empty without a space."""
-        ...
-
-    @property
-    def seed(self) -> int:
-        """Seed of the network."""
-        ...
-
-    @property
-    def spec(self) -> LayerSearchSpec:
-        """Specification of the search."""
-        ...
-
-    @property
-    def record(self) -> LayerSearchRecord:
-        """Result of the search."""
-        ...
-
-    @property
-    def made_at(self) -> datetime:
-        """Time at which the search ended."""
-        ...
-
-
-_Search = TypeVar("_Search", bound=NetworkLayerSearch)
 
 
 def combine_layer_searches_of_networks(
@@ -119,7 +80,7 @@ def combine_layer_searches_of_networks(
     )
 
 
-def last_ended_search(searches: Sequence[_Search]) -> _Search:
+def last_ended_search(searches: Sequence[NetworkLayerSearch]) -> NetworkLayerSearch:
     """The search that ended last."""
     return max(searches, key=lambda search: search.made_at)
 

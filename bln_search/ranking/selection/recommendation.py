@@ -7,7 +7,15 @@ from collections.abc import Mapping, Sequence
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import StoredAnalysisModel
-from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference, Question, RowVerdict, Verdict
+from bln_search.ranking.comparison import (
+    ComparedRow,
+    Comparison,
+    MeanDifference,
+    Question,
+    RowVerdict,
+    StoredRow,
+    Verdict,
+)
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.batch_sizes import list_batch_sizes_near_best
 from bln_search.ranking.selection.expected_loss import DifferencePrior, may_replace
@@ -54,15 +62,10 @@ class CurrentConfigurationRow(StoredAnalysisModel):
     expected_above_best: float
 
 
-class Recommendation(StoredAnalysisModel):
-    """The recommended row.
+class Recommendation(StoredRow):
+    """The recommended row, at the inference mini-batch size at which it was ranked.
 
     Attributes:
-        arm: Label of the arm.
-        point: Point of the search space as JSON; empty without a space.
-        configuration: Inference configuration.
-        estimate: Population estimate; None where the configuration reads no population value.
-        batch_size: Inference mini-batch size at which it was ranked.
         deterministic: Whether outputs are independent of the mini-batch.
         computed_statistics: Number of statistics computed at inference.
         batch_sizes: Inference mini-batch sizes at which it is near the best row; None where outputs are the same at
@@ -83,11 +86,6 @@ class Recommendation(StoredAnalysisModel):
         current: The row of the current configuration of the network; None where there is none.
     """
 
-    arm: str
-    point: str
-    configuration: str
-    estimate: str | None
-    batch_size: int
     deterministic: bool
     computed_statistics: int
     batch_sizes: tuple[int, ...] | None
@@ -104,12 +102,6 @@ class Recommendation(StoredAnalysisModel):
     margin: float
     question: Question
     current: CurrentConfigurationRow | None = None
-
-    @property
-    def key(self) -> RowKey:
-        """Identity of the row."""
-        configuration = InferenceConfiguration(self.configuration)
-        return RowKey(self.arm, self.point, configuration, self.estimate, self.batch_size)
 
     @property
     def is_best(self) -> bool:

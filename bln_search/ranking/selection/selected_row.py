@@ -32,11 +32,6 @@ class SelectedRowPerformance(StoredAnalysisModel):
     regret: float
     accuracy_regret: float | None
 
-    @property
-    def loss_gap(self) -> float:
-        """Mean loss on `reported_on` minus that on `chosen_on`."""
-        return self.other_loss - self.loss
-
 
 def find_selected_row_performance(board: Leaderboard) -> SelectedRowPerformance | None:
     """Evaluate the first row on the other split; None where no row is ranked or that split was not evaluated."""

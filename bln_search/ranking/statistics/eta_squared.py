@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,7 @@ RESIDUAL = "rest"
 """Stored name of the share that no factor explains."""
 
 
-@dataclass(frozen=True)
-class VarianceShare:
+class VarianceShare(NamedTuple):
     """Share of the total sum of squares (eta squared) of one factor, or of several interactions."""
 
     name: str

@@ -40,11 +40,6 @@ class FactorialEffect:
         """Switches joined by a multiplication sign."""
         return " × ".join(self.switches)
 
-    @property
-    def loss_effect(self) -> ConfidenceInterval:
-        """`size`, where the metric is the loss."""
-        return self.size
-
 
 def compute_factorial_effects(
     values: Mapping[InferenceConfiguration, BySeed], order: int = 2

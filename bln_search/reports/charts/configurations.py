@@ -152,30 +152,30 @@ def switch_effects_chart(losses: ByConfiguration) -> Chart | None:
     rows = [
         {
             "effect": effect.name,
-            "loss": effect.loss_effect.mean,
-            "low": effect.loss_effect.low,
-            "high": effect.loss_effect.high,
-            "seeds": effect.loss_effect.n,
+            "loss": effect.size.mean,
+            "low": effect.size.low,
+            "high": effect.size.high,
+            "seeds": effect.size.n,
         }
         for effect in effects
     ]
-    has_intervals = effects[0].loss_effect.half is not None
+    has_intervals = effects[0].size.half is not None
     trace: dict[str, Any] = {
         "type": "scatter",
         "mode": "markers",
-        "x": [effect.loss_effect.mean for effect in effects],
+        "x": [effect.size.mean for effect in effects],
         "y": [effect.name for effect in effects],
         "marker": {
             "size": 10,
-            "color": [COLOURS[0] if effect.loss_effect.excludes_zero else COLOURS[7] for effect in effects],
-            "symbol": ["circle" if effect.loss_effect.excludes_zero else "circle-open" for effect in effects],
+            "color": [COLOURS[0] if effect.size.excludes_zero else COLOURS[7] for effect in effects],
+            "symbol": ["circle" if effect.size.excludes_zero else "circle-open" for effect in effects],
         },
         "hovertemplate": "%{y}: %{x:+.5f}<extra></extra>",
     }
     if has_intervals:
         trace["error_x"] = {
             "type": "data",
-            "array": [effect.loss_effect.half for effect in effects],
+            "array": [effect.size.half for effect in effects],
             "thickness": 1.5,
             "color": COLOURS[7],
         }

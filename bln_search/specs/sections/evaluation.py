@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, PopulationEstimate, Split
-from bln_search.specs.sections.arm import ArmSpec, require_nameable_estimates
+from bln_search.specs.sections.arm import require_nameable_estimates
 from bln_search.specs.sections.blend import BlendWeight
 from bln_search.specs.sections.condition import ConditionSpec
 from bln_search.specs.spec_section import SpecSection, require_unique
@@ -164,21 +164,3 @@ class RankingSpec(SpecSection):
         if self.split is Split.TRAIN:
             raise ValueError("rank on validation (or on test, to compare with published tables), not on train")
         return self
-
-
-def check_checkpoint_selection_configuration(arm: ArmSpec, evaluation: EvaluationSpec) -> None:
-    """Raise ValueError if the configuration that selects the epoch reads estimates that training does not collect."""
-    estimates = arm.population or evaluation.population
-    if arm.checkpoint_selection_configuration.uses_population and not any(
-        estimate.is_available_in_training for estimate in estimates
-    ):
-        raise ValueError(
-            f"arm {arm.label}: judged_under {arm.checkpoint_selection_configuration} reads population values during "
-            "training; "
-            "add the estimate `epoch` or `moving` to its population"
-        )
-    if arm.fine_tune is not None and set(estimates) != {PopulationEstimate.FROZEN}:
-        raise ValueError(
-            f"arm {arm.label}: fine_tune changes the weights after the training in which `epoch` and `moving` are "
-            "collected: give the arm `population: [frozen]` alone"
-        )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
 
 from pydantic import ValidationError
 from sqlalchemy import select
@@ -12,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.errors import DamagedRecordError, DataError
 from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
+from bln_search.ranking.per_layer import NetworkLayerSearch
 from bln_search.specs.records import encode_point_as_json
 from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.database import Database
@@ -23,18 +22,6 @@ from bln_search.storage.results.layer_search_codec import (
     encode_record_outcomes,
 )
 from bln_search.storage.tables import CheckpointRow, LayerSearchRow, TrialRow
-
-
-@dataclass(frozen=True)
-class StoredLayerSearch:
-    """A finished search of the network of a trial, and when it ended."""
-
-    arm: str
-    point: str
-    seed: int
-    spec: LayerSearchSpec
-    record: LayerSearchRecord
-    made_at: datetime
 
 
 class LayerSearchRepository:
@@ -84,7 +71,7 @@ class LayerSearchRepository:
             trial_id, sha256, spec, done=0, body=body, sums=encode_fold_sums(record.sums), outcomes=outcomes
         )
 
-    def iter_finished_searches(self, study_id: int) -> Iterator[StoredLayerSearch]:
+    def iter_finished_searches(self, study_id: int) -> Iterator[NetworkLayerSearch]:
         """The finished searches of a study in the order of its trials, loaded one at a time."""
         query = (
             select(TrialRow.id)
@@ -100,7 +87,7 @@ class LayerSearchRepository:
             if search is not None:
                 yield search
 
-    def _find_finished_search(self, trial_id: int) -> StoredLayerSearch | None:
+    def _find_finished_search(self, trial_id: int) -> NetworkLayerSearch | None:
         with self.database.read_session() as session:
             trial, row = session.get(TrialRow, trial_id), _find_layer_search_row(session, trial_id)
             if trial is None or row is None or row.body is None or row.sums is None or row.outcomes is None:
@@ -110,7 +97,7 @@ class LayerSearchRepository:
             except ValidationError as error:
                 raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
             record = decode_record(row.body, row.sums, row.outcomes)
-            return StoredLayerSearch(
+            return NetworkLayerSearch(
                 trial.arm, encode_point_as_json(trial.parameters), trial.seed, spec, record, row.made_at
             )
 

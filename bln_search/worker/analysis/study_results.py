@@ -14,11 +14,10 @@ from bln_search.core.tasks import TaskName
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.ranking.looks import level_of_look
 from bln_search.ranking.paired.per_layer_results import combine_layer_searches_of_networks, last_ended_search
-from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.ranking.per_layer import NetworkLayerSearch, PerLayerResult
 from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
-from bln_search.storage.results.layer_searches import StoredLayerSearch
 
 _log = logging.getLogger(__name__)
 
@@ -72,7 +71,7 @@ def compute_per_layer_results_of_study(ledger: Ledger, study_id: int) -> tuple[P
     trials: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
     for trial in ledger.trials.list_finished_full_trials(study_id):
         trials[trial.arm, trial.point_json].append(trial)
-    searches: dict[tuple[str, str], list[StoredLayerSearch]] = defaultdict(list)
+    searches: dict[tuple[str, str], list[NetworkLayerSearch]] = defaultdict(list)
     for search in ledger.layer_searches.iter_finished_searches(study_id):
         searches[search.arm, search.point].append(search)
     return tuple(

@@ -18,10 +18,9 @@ from bln_search.ranking.paired.per_layer_results import (
     combine_layer_searches_of_networks,
     compute_held_out_difference_to_uniform,
 )
-from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.ranking.per_layer import NetworkLayerSearch, PerLayerResult
 from bln_search.ranking.statistics.intervals import mean_with_t_interval
 from bln_search.specs.sections.layer_search import LayerSearchSpec
-from bln_search.storage.results.layer_searches import StoredLayerSearch
 from tests.ranking.tables import compare_all_pairs
 from tests.search.layers.tables import choice, plain_space, space_of
 from tests.storage.searches import make_search_record
@@ -32,7 +31,7 @@ SPACE = plain_space(2)
 
 def stored(records, spec=None, made_at=None):
     return [
-        StoredLayerSearch(
+        NetworkLayerSearch(
             "bln", "", seed, spec or LayerSearchSpec(), record, (made_at or NOW) + timedelta(seconds=seed)
         )
         for seed, record in enumerate(records)
@@ -195,7 +194,7 @@ def test_pending_seeds_are_listed():
 def test_latest_specification_counts():
     before = stored(three_records(), made_at=NOW)
     beam_spec = LayerSearchSpec(search=LayerSearchAlgorithm.BEAM, folds=3)
-    latest_search = StoredLayerSearch("bln", "", 0, beam_spec, make_search_record(9), NOW + timedelta(hours=1))
+    latest_search = NetworkLayerSearch("bln", "", 0, beam_spec, make_search_record(9), NOW + timedelta(hours=1))
     result = result_of([latest_search, *before[1:]])
     assert (result.search, result.folds) == (LayerSearchAlgorithm.BEAM, 3)
     assert [network.seed for network in result.networks] == [0]

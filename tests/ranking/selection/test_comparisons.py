@@ -63,7 +63,7 @@ def test_rows_without_population_have_their_own_evaluation_setting():
 def test_effects_equal_least_squares_on_coded_switches():
     rng = np.random.default_rng(2)
     table = {configuration: {seed: float(rng.normal()) for seed in range(3)} for configuration in BLN}
-    effects = {effect.name: effect.loss_effect.mean for effect in compute_factorial_effects(table)}
+    effects = {effect.name: effect.size.mean for effect in compute_factorial_effects(table)}
     columns = [(0,), (1,), (2,), (3,), *itertools.combinations(range(4), 2)]
     codes = np.array([[1 if letter == "T" else -1 for letter in str(configuration)] for configuration in BLN])
     design = np.column_stack([np.ones(16), *(codes[:, list(column)].prod(1) for column in columns)])
@@ -89,7 +89,7 @@ def test_effects_of_mbn_exclude_the_memory():
         configuration: {0: 1.0 if str(configuration).startswith("T") else 0.0}
         for configuration in all_configurations(Method.MBN)
     }
-    assert [(effect.name, effect.loss_effect.mean) for effect in compute_factorial_effects(table)] == [
+    assert [(effect.name, effect.size.mean) for effect in compute_factorial_effects(table)] == [
         ("E_B", 1.0),
         ("Std_B", 0.0),
         ("E_B × Std_B", 0.0),

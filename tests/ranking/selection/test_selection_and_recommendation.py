@@ -49,7 +49,7 @@ def test_selected_row_is_evaluated_on_the_other_split():
         0.8,
         2,
     )
-    assert (performance.loss_gap, performance.regret) == pytest.approx((0.4, 0.2))
+    assert (performance.other_loss - performance.loss, performance.regret) == pytest.approx((0.4, 0.2))
     assert performance.accuracy_regret == pytest.approx(0.15)
 
 
