@@ -1,4 +1,4 @@
-"""Activations that torch does not have."""
+"""An activation that torch does not have."""
 
 from __future__ import annotations
 
@@ -26,26 +26,3 @@ class SlopedReLU(nn.Module):
     def extra_repr(self) -> str:
         """Return the slope."""
         return f"slope={self.slope}"
-
-
-class MaxOut(nn.Module):
-    """The maximum of each group of `pieces` consecutive channels.
-
-    Args:
-        pieces: number of channels in a group.
-
-    Input (N, C, ...), C a multiple of `pieces`; output (N, C / pieces, ...).
-    Source: Goodfellow et al. 2013, Maxout Networks.
-    """
-
-    def __init__(self, pieces: int) -> None:
-        super().__init__()
-        self.pieces = pieces
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the maxima."""
-        return x.view(x.shape[0], -1, self.pieces, *x.shape[2:]).amax(2)
-
-    def extra_repr(self) -> str:
-        """Return the number of pieces."""
-        return f"pieces={self.pieces}"

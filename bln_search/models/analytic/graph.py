@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from bln_search.core.errors import ModelError
-from bln_search.models.activations import MaxOut, SlopedReLU
+from bln_search.models.activations import SlopedReLU
 from bln_search.models.analytic.node_rules import get_moment_rule
 from bln_search.models.pooling import AveragePool2
 from bln_search.models.tracing import NormTracer
@@ -26,7 +26,7 @@ class _LeafTracer(NormTracer):
     """Also treats modules that have a rule as leaves."""
 
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
-        return isinstance(m, AveragePool2 | MaxOut | SlopedReLU) or super().is_leaf_module(m, module_qualified_name)
+        return isinstance(m, AveragePool2 | SlopedReLU) or super().is_leaf_module(m, module_qualified_name)
 
 
 def trace_with_shapes(network: nn.Module, example: Tensor, *, advice: str) -> fx.Graph:

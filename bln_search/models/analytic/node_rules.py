@@ -12,7 +12,7 @@ from torch import fx, nn
 from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
-from bln_search.models.activations import MaxOut, SlopedReLU
+from bln_search.models.activations import SlopedReLU
 from bln_search.models.pooling import AveragePool2
 from bln_search.norms.analytic import moment_rules, moments
 from bln_search.norms.analytic.moment_rules import MomentRule
@@ -137,7 +137,6 @@ _MODULES: Mapping[Any, Callable[[Any, fx.Node], MomentRule | None]] = {
     nn.Sigmoid: lambda *_: _LOGISTIC,
     nn.Tanh: lambda *_: _TANH,
     nn.Identity: lambda *_: _IDENTITY,
-    MaxOut: lambda module, _: moment_rules.MaxOutRule(module.pieces),
     AveragePool2: lambda _, node: _make_average_pooling_rule(node, 2),
     (nn.AvgPool1d, nn.AvgPool2d, nn.AvgPool3d): lambda module, node: _make_average_pooling_rule(
         node, module.kernel_size

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Protocol
 
 from torch import Tensor, nn
@@ -203,18 +202,6 @@ class NetworkInputRule:
         assert isinstance(mean, Tensor)
         assert isinstance(variance, Tensor)
         return MeanVariance(mean, variance)
-
-
-@dataclass(frozen=True)
-class MaxOutRule:
-    """The maximum of each group of `pieces` consecutive channels, pair by pair as of normal values."""
-
-    pieces: int
-
-    def __call__(self, arguments: Sequence[MeanVariance], *, training: bool) -> MeanVariance:  # noqa: ARG002
-        """Propagate values along the first axis."""
-        grouped = [part.view(-1, self.pieces, *part.shape[1:]).unbind(1) for part in arguments[0]]
-        return reduce(moments.propagate_maximum_of_two, map(MeanVariance, *grouped))
 
 
 @dataclass(frozen=True)

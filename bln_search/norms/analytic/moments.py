@@ -98,27 +98,6 @@ def _gauss_hermite_nodes_and_weights() -> tuple[np.ndarray, np.ndarray]:
     return nodes, weights / weights.sum()
 
 
-def propagate_maximum_of_two(first: MeanVariance, second: MeanVariance) -> MeanVariance:
-    """Propagate through max(x, y) of independent normal values x and y. Source: Clark 1961, Eq. 2-4.
-
-    With θ² = σ_x² + σ_y² and a = (μ_x − μ_y)/θ: E = μ_x Φ(a) + μ_y Φ(−a) + θ φ(a),
-    E max² = (μ_x² + σ_x²) Φ(a) + (μ_y² + σ_y²) Φ(−a) + (μ_x + μ_y) θ φ(a).
-    """
-    # max(x, y) = y + max(0, x − y); computed relative to y's mean, so that large means do not cancel
-    distance, spread = first.mean - second.mean, first.variance + second.variance
-    is_fixed = spread <= 0
-    theta = torch.where(is_fixed, torch.ones_like(spread), spread).sqrt()
-    ratio = distance / theta
-    above, density = _standard_normal_cdf(ratio), _standard_normal_density(ratio)
-    shift = distance * above + theta * density
-    square = (distance.square() + first.variance) * above + second.variance * (1 - above) + distance * theta * density
-    larger = distance.clamp_min(0)
-    return MeanVariance(
-        second.mean + torch.where(is_fixed, larger, shift),
-        torch.where(is_fixed, torch.zeros_like(spread), (square - shift.square()).clamp_min(0)),
-    )
-
-
 def propagate_maximum_of_many(value: MeanVariance, count: int) -> MeanVariance:
     """Propagate through the maximum of `count` independent normal values with the same mean and variance.
 

@@ -7,7 +7,7 @@ from copy import copy
 
 from torch import nn
 
-from bln_search.models.activations import MaxOut, SlopedReLU
+from bln_search.models.activations import SlopedReLU
 from bln_search.models.pooling import AveragePool2
 from bln_search.models.residual import ResidualBlock
 from bln_search.norms import Normalization
@@ -24,7 +24,6 @@ _WITHOUT_PARAMETERS = (
     nn.Sigmoid,
     nn.Tanh,
     AveragePool2,
-    MaxOut,
     SlopedReLU,
 )
 """Layers that take the channels of several networks as they take those of one."""

@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
 from bln_search.models import build_model
-from bln_search.models.activations import MaxOut, SlopedReLU
+from bln_search.models.activations import SlopedReLU
 from bln_search.models.analytic import bind_analytic_layers, set_ap2_input_moments
 from bln_search.norms import make_norm
 from bln_search.norms.analytic.layer import NormalizationFromWeights
@@ -106,18 +106,18 @@ def test_convolution_is_linear_on_a_patch_also_with_groups():
 
 
 class Mixed(nn.Module):
-    """Shortcut with other channels, slice, max-out, pooling of several kinds, dropout, mean over positions."""
+    """Shortcut with other channels, slice, pooling of several kinds, dropout, mean over positions."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.first_norm = nn.Conv2d(3, 8, 3, padding=1), make_norm("ap2", 8)
-        self.maxout, self.dropout, self.pool = MaxOut(2), nn.Dropout(0.25), nn.MaxPool2d(2)
+        self.first, self.first_norm = nn.Conv2d(3, 4, 3, padding=1), make_norm("ap2", 4)
+        self.dropout, self.pool = nn.Dropout(0.25), nn.MaxPool2d(2)
         self.second, self.second_norm = nn.Conv2d(4, 6, 1), make_norm("ap2", 6)
         self.activation, self.average = SlopedReLU(), nn.AvgPool2d(2)
         self.third, self.third_norm = nn.Linear(6, 5), make_norm("ap2", 5)
 
     def forward(self, x):
-        x = self.dropout(self.maxout(self.first_norm(self.first(x))))
+        x = self.dropout(self.first_norm(self.first(x)))
         shortcut = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, 2))
         x = self.activation(self.second_norm(self.second(self.pool(x))) + shortcut)
         return self.third_norm(self.third(torch.mean(self.average(x), (2, 3))))

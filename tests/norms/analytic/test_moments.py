@@ -68,37 +68,6 @@ def test_quadrature_has_the_errors_that_are_stated(rule, function, largest, erro
             assert abs(float(propagated.variance) ** 0.5 - expected[1] ** 0.5) < error
 
 
-@pytest.mark.parametrize("deviations", [(1.0, 1.0), (0.2, 2.0), (1.5, 0.0)], ids=str)
-def test_maximum_of_two_equals_the_double_integral(deviations):
-    nodes, step = np.linspace(-14, 14, 20_001, retstep=True)
-    weights = step * np.exp(-(nodes**2) / 2) / np.sqrt(2 * np.pi)
-    for distance in (-3.0, 0.0, 0.7, 4.0):
-        propagated = moments.propagate_maximum_of_two(value(100 + distance, deviations[0]), value(100, deviations[1]))
-        # max(x, y) given y is y + max(0, x − y), whose first two moments are those of ReLU
-        y = deviations[1] * nodes
-        rectified = moments.propagate_piecewise_linear(
-            MeanVariance(
-                torch.from_numpy(distance - y), torch.full((len(y),), deviations[0] ** 2, dtype=torch.float64)
-            ),
-            0,
-            1,
-        )
-        first, second = rectified.mean.numpy(), (rectified.variance + rectified.mean**2).numpy()
-        mean = weights @ (y + first)
-        square = weights @ (y**2 + 2 * y * first + second)
-        np.testing.assert_allclose(float(propagated.mean), 100 + mean, rtol=1e-12)
-        np.testing.assert_allclose(float(propagated.variance), square - mean**2, atol=1e-10)
-
-
-def test_maximum_of_two_equal_values_is_the_maximum_of_many():
-    for pair in ((0.3, 2.0), (-5.0, 0.1)):
-        two, many = (
-            moments.propagate_maximum_of_two(value(*pair), value(*pair)),
-            moments.propagate_maximum_of_many(value(*pair), 2),
-        )
-        torch.testing.assert_close(two, many, rtol=1e-10, atol=1e-10)
-
-
 def test_maximum_of_many_has_the_published_constants():
     # Harter 1961, Expected values of normal order statistics: n = 4 and n = 9
     for count, expected in ((1, 0.0), (4, 1.02938), (9, 1.48501)):
@@ -121,7 +90,6 @@ RULES = {
     "leaky": lambda x: moments.propagate_piecewise_linear(x, 0.03, 1.03),
     "logistic": moments.propagate_logistic,
     "tanh": moments.propagate_hyperbolic_tangent,
-    "maximum": lambda x: moments.propagate_maximum_of_two(x, MeanVariance(x.mean.flip(0), 2 * x.variance)),
     "maximum of many": lambda x: moments.propagate_maximum_of_many(x, 4),
     "dropout": lambda x: moments.propagate_dropout(x, 0.5),
 }
