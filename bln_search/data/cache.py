@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bln_search.core.files.private import PRIVATE_FILE, PRIVATE_FOLDER, make_private_folder
 from bln_search.data.dataset import DataSet
@@ -34,8 +33,7 @@ def find_cached_data_set(folder: Path, name: str, version: str, classes: tuple[s
         if not copy_folder.is_dir():
             return None
         arrays = {array: np.load(copy_folder / f"{array}.npy", allow_pickle=False) for array in _ARRAYS}
-        is_old_format = _is_first_cache_format(copy_folder, arrays["train_inputs"])
-        metadata = {} if is_old_format else _read_metadata(copy_folder / _METADATA_FILE)
+        metadata = _read_metadata(copy_folder / _METADATA_FILE)
     except (FileNotFoundError, ValueError, EOFError) as error:
         _log.warning("the decoded copy in %s is damaged (%s); decoding again", copy_folder, error)
         shutil.rmtree(copy_folder, ignore_errors=True)
@@ -44,11 +42,6 @@ def find_cached_data_set(folder: Path, name: str, version: str, classes: tuple[s
         _warn_without_cache(folder, name, error)
         return None
     return DataSet(name=name, classes=classes, **arrays, **metadata)
-
-
-def _is_first_cache_format(copy_folder: Path, inputs: NDArray[Any]) -> bool:
-    """Return whether the copy is in the first format, which had no metadata and only inputs of bytes."""
-    return inputs.dtype == np.uint8 and not (copy_folder / _METADATA_FILE).exists()
 
 
 def _read_metadata(path: Path) -> dict[str, Any]:

@@ -38,16 +38,6 @@ def test_scale_vocabulary_and_remarks_are_read_back(tmp_path):
     assert (cached.scale, cached.vocabulary, cached.remarks) == (16.0, 12, ("few",))
 
 
-def test_a_copy_without_metadata_is_read_if_it_holds_bytes(tmp_path):
-    try_write_cached_data_set(tmp_path, "v1", small_data())
-    (tmp_path / "small-v1" / "facts.json").unlink()
-    assert find_cached_data_set(tmp_path, "small", "v1", ()).vocabulary is None
-    token_ids = replace(small_data(), train_inputs=small_data().train_inputs.astype(np.uint16), vocabulary=12)
-    try_write_cached_data_set(tmp_path, "v2", token_ids)
-    (tmp_path / "small-v2" / "facts.json").unlink()
-    assert find_cached_data_set(tmp_path, "small", "v2", ()) is None
-
-
 def test_the_hash_depends_only_on_the_decoded_arrays(tmp_path):
     try_write_cached_data_set(tmp_path, "v1", small_data())
     assert find_cached_data_set(tmp_path, "small", "v1", ()).sha256 == small_data().sha256

@@ -169,8 +169,10 @@ def test_damaged_content_is_no_fault_of_the_machine(load, content):
     assert not isinstance(caught.value, DataUnavailableOnMachineError)
 
 
-@pytest.mark.parametrize("names", [("train_inputs", "test_inputs"), ("train_inputs",), ("test_inputs",)])
-@pytest.mark.parametrize("standardization", ["pixel", "channel", "none"])
+@pytest.mark.parametrize(
+    ("names", "standardization"),
+    [(("train_inputs", "test_inputs"), "pixel"), (("train_inputs",), "channel"), (("test_inputs",), "none")],
+)
 def test_values_beyond_float32_are_an_error_of_ours_and_no_warning(load, names, standardization):
     inputs = {"train_inputs": INPUTS.astype(np.float64), "test_inputs": INPUTS[:50].astype(np.float64)}
     data = load(**{**inputs, **{name: inputs[name] * 1e300 for name in names}})

@@ -7,13 +7,9 @@ import pytest
 from PIL import Image, ImageOps
 
 from bln_search.core.errors import DataError
-from bln_search.core.tasks import TaskName
 from bln_search.data.dataset import DataSet
 from bln_search.data.imagenet import ImageFolders
-from bln_search.data.label_checks import find_label_problem
 from bln_search.data.lazy_images import _decode_image_part
-from bln_search.data.standardizer import Standardizer
-from bln_search.specs.sections.data import Standardization
 
 RAMP = np.linspace(0, 1, 64 * 64).reshape(64, 64)
 BYTES = (RAMP * 255).astype(np.uint8)
@@ -66,21 +62,6 @@ def test_files_of_a_class_are_read_or_named(tmp_path):
     assert all(name in left_out for name in (".txt", ".avif", "inner", ".png"))
 
 
-@pytest.mark.parametrize(
-    ("labels", "remedy"),
-    [
-        (np.array(["a"] * 4), "np.unique"),
-        (np.array([None] * 4), "np.unique"),
-        (np.zeros(3, np.int64), "4 inputs need 4 labels"),
-        (np.zeros((4, 1), np.int64), "reshape"),
-        (np.zeros(4, np.int32), "astype('int64')"),
-        ([0, 1, 2, 3], "np.asarray"),
-    ],
-)
-def test_labels_have_their_own_remedy(labels, remedy):
-    assert remedy in find_label_problem(labels, np.zeros((4, 2), np.uint8), TaskName.CLASSIFICATION, 4)
-
-
 def make_data(train, test):
     labels = np.zeros(2, np.int64)
     return DataSet("own", ("a", "b"), train, labels, test, labels)
@@ -94,14 +75,6 @@ def test_splits_of_other_types_or_ranges_are_refused():
     with pytest.raises(DataError, match="divided by 255"):
         make_data(inputs / 255, inputs.astype(float)).check()
     make_data(inputs / 255, inputs / 400).check()
-
-
-def test_values_that_overflow_are_a_data_error():
-    inputs = np.array([[1e300], [2e300]])
-    with pytest.raises(DataError, match="overflow"):
-        Standardizer(inputs, 1.0, Standardization.PIXEL)
-    with pytest.raises(DataError, match="overflow"):
-        Standardizer(inputs, 1.0, Standardization.NONE)(inputs)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

@@ -79,15 +79,6 @@ def test_statistics_of_a_step_are_required_unless_the_last_one_may_replace_them(
     assert permitted(draw_sequences(steps=LONGER)).isfinite().all()
 
 
-def test_it_is_refused_before_anything_is_computed():
-    layer = make_normalized("lstm", "bn")
-    called = []
-    layer.norm_hidden.of_step[0].register_forward_hook(lambda *_: called.append(True))
-    with pytest.raises(ModelError):
-        layer(draw_sequences(steps=LONGER))
-    assert not called
-
-
 @pytest.mark.parametrize(("cell", "method"), latin(CELLS, ["bn", "ln", "bln"]))
 def test_later_steps_take_the_population_of_the_last_one(cell, method):
     """Under every configuration, against the NumPy loop."""

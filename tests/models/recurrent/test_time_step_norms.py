@@ -17,7 +17,7 @@ from bln_search.core.errors import ModelError
 from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
 from bln_search.models.recurrent import TimeStepNorms
-from bln_search.norms import BLN, BN, LN, make_norm
+from bln_search.norms import BLN, BN, make_norm
 from bln_search.norms.network.layers import compute_populations_of_layers, get_norms_by_name
 from bln_search.training.checkpoint import (
     copy_weights_into_network,
@@ -69,18 +69,6 @@ def test_all_steps_share_one_gain_and_one_bias(method):
     network(draw_batches()[0]).square().sum().backward()
     torch.optim.SGD(network.parameters(), lr=0.1).step()
     assert_shared(network)
-
-
-@pytest.mark.parametrize("gain", [1.0, 0.1])
-def test_gains_start_at_the_given_value_and_biases_at_zero(gain):
-    network = Steps(BN, gain=gain)
-    for layer in get_norms_by_name(network).values():
-        assert layer.weight.tolist() == pytest.approx([gain] * FEATURES)
-        assert layer.bias.tolist() == [0.0] * FEATURES
-
-
-def test_the_default_gain_is_one():
-    assert Steps(LN).norm.of_step[2].weight.tolist() == [1.0] * FEATURES
 
 
 def test_every_step_has_its_own_population():
