@@ -9,7 +9,7 @@ from bln_search.core.enums import Split
 from bln_search.core.method import Method
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.reports.leaderboard_columns import GAP, METRICS, find_metric_value
+from bln_search.reports.leaderboard_columns import find_metric_value, iter_metric_columns
 from bln_search.specs.problems import Problem
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.http.problems import ProblemException
@@ -93,12 +93,14 @@ def _check_metric_exists(board: CachedLeaderboard, sort: str) -> None:
     if column == "rank":
         return
     split, _, metric = column.partition("_")
-    is_train = split == Split.TRAIN
     of_task = dict.fromkeys(
         (*(metric.name for metric in board.spec.metric_descriptions), *board.leaderboard.task_metric_names)
     )
-    choice = (*METRICS, *(() if is_train or condition else (GAP.name,)), *of_task)
-    if metric not in choice or (is_train and condition):
+    columns = iter_metric_columns(tuple(of_task), (condition,) if condition else (), has_train=True)
+    choice = dict.fromkeys(
+        of_split.measure.name for of_split in columns if of_split.split == split and of_split.condition == condition
+    )
+    if metric not in choice:
         message = f"rows cannot be ordered by {sort!r}: choose rank, or a split with one of {', '.join(choice)}"
         raise ProblemException(422, "invalid", message, [Problem(("sort",), message)])
 
