@@ -11,7 +11,7 @@ from bln_search.reports.charts.comparison import differences_to_best_chart
 from bln_search.reports.charts.configurations import switch_effects_chart
 from bln_search.reports.charts.curves import ERROR, LOSS
 from bln_search.reports.charts.evaluation_settings import best_point_configuration_ranks_chart
-from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, LayerGeometryMeasure
+from bln_search.reports.charts.layers import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, LayerGeometryMeasure
 from bln_search.reports.charts.search import (
     loss_and_time_pareto_chart,
     parallel_coordinates_chart,

@@ -8,14 +8,13 @@ from bln_search.core.enums import ProbeKind
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.reports.charts import Chart
+from bln_search.reports.charts.comparison import variance_shares_chart
 from bln_search.reports.charts.configurations import configuration_losses_heat_map
 from bln_search.reports.charts.curves import EpochMetric, TrialLearningCurve, learning_curves_chart
 from bln_search.reports.charts.evaluation_settings import reasons_for_missing_loss_by_configuration
-from bln_search.reports.charts.geometry import LayerGeometryMeasure, geometry_by_epoch_chart
-from bln_search.reports.charts.layers import statistics_drift_chart
+from bln_search.reports.charts.layers import LayerGeometryMeasure, geometry_by_epoch_chart, statistics_drift_chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
-from bln_search.reports.charts.variance import variance_shares_chart
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from service.context import AppContext
 from service.pages.chart_query import StudyChartQuery

@@ -12,10 +12,11 @@ from bln_search.reports.charts.chart import unique_setting_labels
 from bln_search.reports.charts.configurations import ByConfiguration
 from bln_search.reports.charts.evaluation_settings import (
     restrict_to_settings_of_best_points,
+    search_measure_name,
     search_point_results_from_rows,
+    search_point_results_from_trials,
 )
 from bln_search.reports.charts.search import SearchPointResult
-from bln_search.reports.charts.search_trials import search_measure_name, search_point_results_from_trials
 from bln_search.specs.sections.search import Objective
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext

@@ -28,8 +28,13 @@ from bln_search.reports.charts.evaluation_settings import (
     restrict_to_settings_of_best_points,
     search_point_results_from_rows,
 )
-from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_by_epoch_chart
-from bln_search.reports.charts.layers import statistics_drift_chart
+from bln_search.reports.charts.layers import (
+    CURVATURE,
+    EFFECTIVE_RATE,
+    WEIGHT_NORM,
+    geometry_by_epoch_chart,
+    statistics_drift_chart,
+)
 from bln_search.reports.charts.search import (
     SearchPointResult,
     flatten_parameters,

@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from bln_search.reports.charts.condition_losses import condition_losses_chart
+from bln_search.reports.charts.ranked_rows import condition_losses_chart
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.terminal.leaderboard import leaderboard_table
 from tests.reports.leaderboards import make_board, make_board_with_conditions, make_board_with_train_split

@@ -15,7 +15,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import LayerChoiceOptions, PerLayerResult
 from bln_search.reports.charts.per_layer import MARK, layer_switch_effects_heat_map
 from bln_search.reports.page.html import render_study_report_html
-from bln_search.reports.page.per_layer import per_layer_section
+from bln_search.reports.page.ranking import per_layer_section
 from bln_search.reports.per_layer_tables import (
     best_configurations_table,
     best_per_layer_configurations_table,

@@ -15,9 +15,9 @@ from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.sentences.analysis import analysis_sentences, selection_bias_sentence
-from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.reports.sentences.recommendation import (
+    class_prior_baseline_warning,
     recommendation_caveats,
     recommendation_headline,
     recommendation_loss_and_dependence_text,

@@ -14,8 +14,8 @@ from bln_search.core.errors import DataError
 from bln_search.execution.environment import ExecutionEnvironment, load_and_prepare_data
 from bln_search.execution.executors.local import LocalExecutor
 from bln_search.reports.sentences.analysis import analysis_sentences
-from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.recommendation import (
+    class_prior_baseline_warning,
     recommendation_headline,
     recommendation_loss_and_dependence_text,
 )

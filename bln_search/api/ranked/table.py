@@ -37,7 +37,7 @@ from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.charts.ranked_rows import RowLoss, row_losses_chart
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.analysis import summarize_analysis
-from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
+from bln_search.reports.sentences.recommendation import class_prior_baseline_warning
 from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
 from bln_search.specs.external_results import ExternalResults

@@ -1,4 +1,4 @@
-"""Chart of a comparison: differences to the best row."""
+"""Charts of an analysis: differences to the best row, shares of the variance."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from bln_search.ranking.comparison import ComparedRow, Comparison, RowVerdict
-from bln_search.reports.charts.chart import COLOURS, Chart, make_labels_unique, plotly_layout
+from bln_search.ranking.study_effects import VarianceShares
+from bln_search.reports.charts.chart import COLOURS, Chart, make_labels_unique, plotly_layout, series_colour
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
 
@@ -144,3 +145,40 @@ def _numbered_labels_note(comparison: Comparison) -> str:
 def _height_for_rows(rows: int) -> int:
     """Height in pixels at which labels do not overlap."""
     return max(420, 90 + 24 * rows)
+
+
+def variance_shares_chart(variance_shares: Sequence[VarianceShares], arm: str, point: str) -> Chart | None:
+    """A stacked bar of factors for each metric; None if the arm has no balanced design."""
+    of_arm = [
+        metric_shares for metric_shares in variance_shares if (metric_shares.arm, metric_shares.point) == (arm, point)
+    ]
+    if not of_arm:
+        return None
+    metrics = [f"{metric_shares.split} {metric_shares.metric}" for metric_shares in of_arm]
+    names = list(dict.fromkeys(name for metric_shares in of_arm for name, _ in metric_shares.shares))
+    shares = [dict(metric_shares.shares) for metric_shares in of_arm]
+    traces = [
+        {
+            "type": "bar",
+            "name": name,
+            "x": metrics,
+            "y": [100 * metric_shares.get(name, 0.0) for metric_shares in shares],
+            "marker": {"color": series_colour(position)},
+            "hovertemplate": f"%{{x}}, {name}: %{{y:.1f}} %<extra></extra>",
+        }
+        for position, name in enumerate(names)
+    ]
+    figure = {
+        "data": traces,
+        "layout": plotly_layout("", "share of the variance (%)", barmode="stack", xaxis={"type": "category"}),
+    }
+    rows = [
+        {"split": metric_shares.split.value, "metric": metric_shares.metric, "factor": name, "share": share}
+        for metric_shares in of_arm
+        for name, share in metric_shares.shares
+    ]
+    caption = (
+        "Share of the total sum of squares that each factor explains by itself (eta squared), then of the interactions "
+        "of the switches, then the residual."
+    )
+    return Chart("Variance shares by factor", caption, figure, rows)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from bln_search.reports.page.analysis import (
+    analysis_section,
+    charts_section,
+    drift_section,
+    geometry_section,
+    probes_section,
+)
 from bln_search.reports.page.blocks import Section
-from bln_search.reports.page.charts import charts_section, drift_section, geometry_section
 from bln_search.reports.page.context import StudyReportContext
-from bln_search.reports.page.interpretation import analysis_section, probes_section
-from bln_search.reports.page.per_layer import per_layer_section
-from bln_search.reports.page.provenance import manifest_section, reproduction_section, trials_section
-from bln_search.reports.page.ranking import leaderboard_section
-from bln_search.reports.page.specification import specification_section
+from bln_search.reports.page.ranking import leaderboard_section, per_layer_section
+from bln_search.reports.page.specification import (
+    manifest_section,
+    reproduction_section,
+    specification_section,
+    trials_section,
+)
 
 SECTIONS: tuple[Callable[[StudyReportContext], Section | None], ...] = (
     leaderboard_section,

@@ -12,10 +12,10 @@ from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
-from bln_search.reports.sentences.baseline_check import class_prior_baseline_warning
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
-from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
 from bln_search.reports.sentences.recommendation import (
+    class_prior_baseline_warning,
+    normalization_benefit_sentence,
     recommendation_caveats,
     recommendation_headline,
     recommendation_loss_and_dependence_text,

@@ -1,16 +1,19 @@
-"""Text of a recommendation."""
+"""Text of a recommendation, and of what qualifies it: the class-prior baseline, networks without normalization."""
 
 from __future__ import annotations
 
 from bln_search.core.enums import Split
 from bln_search.core.names import format_count_with_noun
 from bln_search.ranking.comparison import ComparedRow, Comparison
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.expected_loss import MAX_PROBABILITY_OF_HARM
+from bln_search.ranking.selection.normalization_benefit import NormalizationBenefit
 from bln_search.ranking.selection.recommendation import (
     CurrentConfigurationRow,
     DeterministicAlternative,
     Recommendation,
 )
+from bln_search.reports.formatting import format_signed
 from bln_search.reports.sentences.significance import format_margin
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 from bln_search.specs.sections.space import DIGITS, format_encoded_point
@@ -125,3 +128,33 @@ def _deterministic_alternative_text(recommendation: Recommendation, point_digits
         f"the best row that is independent of the mini-batch is {row_identity_label(alternative, point_digits)}: its "
         f"mean loss is {abs(difference):.4f} {'higher' if difference >= 0 else 'lower'}{accuracy}"
     )
+
+
+def class_prior_baseline_warning(check: ArmsNoBetterThanPrior) -> str:
+    """Which arms have no row better than the baseline, and by which figures."""
+    rows = "No row" if check.all_arms else f"No row of {' or '.join(check.arms)}"
+    return (
+        f"{rows} is better than the class-prior baseline: the lowest {check.split} loss is {check.loss:.4f} (accuracy "
+        f"{check.accuracy:.1%}), that of always predicting the class frequencies {check.baseline.loss:.4f} "
+        f"({check.baseline.accuracy:.1%}). The network may not have learned anything."
+    )
+
+
+def normalization_benefit_sentence(benefit: NormalizationBenefit) -> str:
+    """Whether normalization lowers the loss, with difference, interval and p."""
+    difference = benefit.difference
+    statement = f"No significant difference between networks with and without normalization in {benefit.split} loss"
+    if benefit.is_significant:
+        statement = f"Normalization {'lowers' if difference.mean > 0 else 'raises'} the {benefit.split} loss"
+    chosen = f", the best of {benefit.candidates} rows" if benefit.candidates > 1 else ""
+    return (
+        f"{statement}: {_format_row_loss(benefit.plain)} without, {_format_row_loss(benefit.normalized)} "
+        f"with{chosen}; difference "
+        f"{format_signed(difference.mean)}, 95 % confidence interval {format_signed(difference.low)} to "
+        f"{format_signed(difference.high)}, "
+        f"p = {difference.p:.2g}, {difference.adjusted:.2g} after correction for all pairs."
+    )
+
+
+def _format_row_loss(row: ComparedRow) -> str:
+    return f"{row.loss:.4f} ({row_identity_label(row)})"

@@ -11,7 +11,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.paired.compare import compare_rows
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
-from bln_search.reports.sentences.normalization_benefit import normalization_benefit_sentence
+from bln_search.reports.sentences.recommendation import normalization_benefit_sentence
 
 
 def comparison_of(*losses_and_codes, seeds=6, examples=400, noise=0.05):

@@ -31,7 +31,7 @@ from bln_search.ranking.selection.cross_study import (
 )
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
 from bln_search.reports.export import row_key_fields
-from bln_search.reports.terminal.study_comparison import recommended_rows_table, shared_rows_table
+from bln_search.reports.terminal.comparison import recommended_rows_table, shared_rows_table
 from bln_search.specs.records import StudyRecord
 
 _MAX_STUDIES = 6

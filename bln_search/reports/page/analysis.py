@@ -1,30 +1,46 @@
-"""Sections of the charts and of the drift of batch statistics."""
+"""Sections of the analysis, the charts, the probes and the drift of batch statistics."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 
+from bln_search.core.enums import ProbeKind
+from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.grouping import RowKeyWithoutConfiguration
+from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.reports.charts.chart import unique_setting_labels
-from bln_search.reports.charts.condition_losses import condition_losses_chart
+from bln_search.reports.charts.comparison import differences_to_best_chart, variance_shares_chart
 from bln_search.reports.charts.configurations import configuration_losses_heat_map, switch_effects_chart
 from bln_search.reports.charts.curves import ERROR, LOSS, learning_curves_chart
 from bln_search.reports.charts.evaluation_settings import (
     best_point_configuration_ranks_chart,
     lowest_mean_loss_of_setting,
     reasons_for_missing_loss_by_configuration,
+    search_measure_name,
     search_point_results_from_rows,
+    search_point_results_from_trials,
 )
-from bln_search.reports.charts.geometry import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, geometry_by_epoch_chart
-from bln_search.reports.charts.layers import statistics_drift_chart
+from bln_search.reports.charts.layers import (
+    CURVATURE,
+    EFFECTIVE_RATE,
+    WEIGHT_NORM,
+    geometry_by_epoch_chart,
+    statistics_drift_chart,
+)
+from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
+from bln_search.reports.charts.ranked_rows import condition_losses_chart
 from bln_search.reports.charts.search import (
     loss_and_time_pareto_chart,
     parallel_coordinates_chart,
     parameter_importance_chart,
 )
-from bln_search.reports.charts.search_trials import search_measure_name, search_point_results_from_trials
-from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, figures_of_existing_charts
+from bln_search.reports.leaderboard_columns import capitalize
+from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, Table, figures_of_existing_charts
 from bln_search.reports.page.context import StudyReportContext
+from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.reports.terminal.comparison import row_comparison_table
 
 _MAX_SETTINGS = 6
 """Number of evaluation settings with a heat map and effects."""
@@ -102,3 +118,48 @@ def _iter_best_setting_figures(context: StudyReportContext) -> Iterable[ChartFig
             switch_effects_chart(losses),
             label=labels[setting],
         )
+
+
+_MAX_PROBE_SETTINGS = 4
+"""Number of evaluation settings whose probes are drawn."""
+
+
+def analysis_section(context: StudyReportContext) -> Section | None:
+    """The analysis as text, the compared rows, and their charts; None without an analysis."""
+    analysis = context.analysis
+    if analysis is None:
+        return None
+    blocks: list[Block] = [Paragraph(text) for text in analysis_sentences(analysis)]
+    if analysis.comparison is not None:
+        blocks.append(_comparison_table(analysis.comparison, context.study.spec.loss_description.text))
+        blocks += figures_of_existing_charts(differences_to_best_chart(analysis.comparison))
+    for arm, point in dict.fromkeys((shares.arm, shares.point) for shares in analysis.shares):
+        blocks += figures_of_existing_charts(variance_shares_chart(analysis.shares, arm, point), label=arm)
+    blocks += figures_of_existing_charts(latency_chart(analysis.latencies, analysis.device, analysis.threads))
+    return Section("interpretation", "Interpretation", blocks) if blocks else None
+
+
+def _comparison_table(comparison: Comparison, score: str) -> Table:
+    title = "Compared rows: each beside the best one (95 %, corrected for all rows)"
+    table = row_comparison_table(comparison, title, score=score)
+    columns = [replace(column, heading=capitalize(column.full_heading)) for column in table.columns_with_values]
+    return Table(replace(table, columns=columns))
+
+
+def probes_section(context: StudyReportContext) -> Section | None:
+    """Batch sizes, epochs and batch compositions under the first evaluation settings; None without probes."""
+    dependence = compute_batch_dependence_by_row(context.probes, per_slot=context.study.spec.has_populations_per_slot)
+    blocks: list[Block] = []
+    for setting in list(context.chart_losses_by_setting)[:_MAX_PROBE_SETTINGS]:
+        arm, point, estimate = setting.arm, setting.point, setting.estimate or ""
+        blocks += figures_of_existing_charts(
+            probe_curve_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
+            probe_curve_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
+            batch_dependence_chart(dependence, arm, point, estimate, unit=context.study.spec.loss_description.unit),
+            label=_arm_and_estimate_label(setting),
+        )
+    return Section("probes", "Other batch sizes, epochs and batch compositions", blocks) if blocks else None
+
+
+def _arm_and_estimate_label(setting: RowKeyWithoutConfiguration) -> str:
+    return " ".join(part for part in (setting.arm, setting.estimate) if part)
