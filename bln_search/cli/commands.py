@@ -11,17 +11,8 @@ import typer
 from bln_search.cli.doctor.command import doctor
 from bln_search.cli.maintenance import backups, checkpoints, data, database, settings_list
 from bln_search.cli.service import processes, share_links, tokens
-from bln_search.cli.studies import changes, external, listing, logs, remote, run, skeleton, validation
-from bln_search.cli.studies.results import (
-    analysis,
-    comparison,
-    export,
-    layer_search,
-    layers,
-    leaderboard,
-    publish,
-    verification,
-)
+from bln_search.cli.studies import changes, listing, logs, remote, run, skeleton, validation
+from bln_search.cli.studies.results import analysis, comparison, export, layers, leaderboard, publish, verification
 
 
 class Panel(StrEnum):
@@ -49,7 +40,7 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
         "analyze": analysis.analyze,
         "compare": comparison.compare,
         "probe": analysis.probe,
-        "search-layers": layer_search.search_layers,
+        "search-layers": layers.search_layers,
         "layers": layers.layers,
         "report": publish.write_html_report,
         "manifest": publish.write_manifest,
@@ -61,7 +52,7 @@ VERBS: Mapping[Panel, Mapping[str, Callable[..., None]]] = {
         "worker": processes.worker,
         "workers": processes.workers,
         "submit": remote.submit,
-        "submit-results": external.submit_results,
+        "submit-results": remote.submit_results,
         "watch": remote.watch,
         "pause": remote.pause,
         "resume": remote.resume,

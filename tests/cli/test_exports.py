@@ -10,7 +10,7 @@ import typer
 
 from bln_search.cli import main
 from bln_search.cli.studies.results import export, verification
-from bln_search.cli.studies.results.exported_rows import RowOptions, choose_exported_row
+from bln_search.cli.studies.results.export import RowOptions, choose_exported_row
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError

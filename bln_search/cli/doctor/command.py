@@ -12,21 +12,21 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from bln_search.cli.doctor.computation import iter_equality_and_speed_findings
-from bln_search.cli.doctor.database import iter_database_findings
-from bln_search.cli.doctor.finding import Finding, FindingState, iter_check_findings, skipped
-from bln_search.cli.doctor.folders import (
-    iter_checkpoint_store_findings,
-    iter_data_set_findings,
-    iter_disk_space_findings,
-    iter_written_folder_findings,
-)
-from bln_search.cli.doctor.service_port import iter_service_port_findings
-from bln_search.cli.doctor.versions import (
+from bln_search.cli.doctor.devices import (
     iter_device_memory_findings,
+    iter_equality_and_speed_findings,
     iter_missing_device_findings,
     iter_precision_findings,
     iter_version_findings,
+)
+from bln_search.cli.doctor.finding import Finding, FindingState, iter_check_findings, skipped
+from bln_search.cli.doctor.service_port import iter_service_port_findings
+from bln_search.cli.doctor.storage import (
+    iter_checkpoint_store_findings,
+    iter_data_set_findings,
+    iter_database_findings,
+    iter_disk_space_findings,
+    iter_written_folder_findings,
 )
 from bln_search.cli.environment import make_execution_environment
 from bln_search.cli.exit_codes import ExitCode

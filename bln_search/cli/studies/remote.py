@@ -1,8 +1,9 @@
-"""Commands for studies of a service: submit, watch, cancel, pause, resume, retry."""
+"""Commands for studies of a service: submit, submit-results, watch, cancel, pause, resume, retry."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +25,7 @@ from bln_search.cli.studies.progress.display import ServiceEventProgress
 from bln_search.cli.studies.progress.events import EPOCH, StudyTrialCache, format_event_line
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
 from bln_search.cli.studies.wording import format_study_label, format_study_state
+from bln_search.core.errors import ModelError
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
@@ -55,8 +57,12 @@ def submit(
         if wait:
             _watch_study(ServiceSource(client), accepted["id"], output_format, quiet=quiet)
         else:
-            record = {name: accepted[name] for name in _SUBMITTED_FIELDS}
-            print_record(record, output_format, lambda: results.print(str(accepted["id"]), highlight=False))
+            _print_submitted_study(accepted, output_format)
+
+
+def _print_submitted_study(accepted: Mapping[str, Any], output_format: RecordsFormat) -> None:
+    record = {name: accepted[name] for name in _SUBMITTED_FIELDS}
+    print_record(record, output_format, lambda: results.print(str(accepted["id"]), highlight=False))
 
 
 def watch(
@@ -151,3 +157,52 @@ def _control_study(method: str, study: str, server: str | None, token: str | Non
 def _study_label_from_json(study: Mapping[str, Any]) -> str:
     """Return number, name and owner of a study of the service."""
     return format_study_label(study["id"], study["name"], study["owner"])
+
+
+def submit_results(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file that `ranked.save` wrote.")],
+    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Name of the study.")],
+    title: Annotated[str, typer.Option("--title", metavar="TEXT", help="Title for display.")] = "",
+    condition: Annotated[
+        str | None,
+        typer.Option("--condition", metavar="NAME", help="Submit this condition alone, of a table with several."),
+    ] = None,
+    ranked_under: Annotated[
+        str | None,
+        typer.Option(
+            "--ranked-under",
+            metavar="NAME",
+            help="Condition whose loss ranks the rows, of a table with several; by default `clean`, or the first one.",
+        ),
+    ] = None,
+    server: ServiceOption = None,
+    token: TokenOption = None,
+    output_format: FormatOption = RecordsFormat.TABLE,
+    quiet: QuietOption = False,
+) -> None:
+    """Submit a saved ranked table of your own networks to a service, as a complete study.
+
+    Colleagues then see its leaderboard. Results that the service has already are not stored again.
+    """
+    from bln_search.api import load_ranked
+    from bln_search.api.ranked.conditions import RankedConditions
+
+    ranked = load_ranked(file)
+    if not isinstance(ranked, RankedConditions):
+        if condition is not None or ranked_under is not None:
+            raise ModelError(f"{file} has no conditions: leave --condition and --ranked-under out")
+        external = ranked.to_external_results(name, title=title)
+    else:
+        for selected in (condition, ranked_under):
+            if selected is not None and selected not in ranked.conditions:
+                raise ModelError(f"{file} has no condition {selected}: choose one of {', '.join(ranked.conditions)}")
+        external = (
+            ranked.to_external_results(name, title=title, ranked_under=ranked_under)
+            if condition is None
+            else ranked[condition].to_external_results(name, title=title)
+        )
+    with open_service_client(server, token, load_settings()) as client:
+        accepted = client.submit_results(external)
+    status = "submitted" if accepted["new"] else "already submitted"
+    make_progress_line_printer(quiet=quiet)(f"{_study_label_from_json(accepted)}: {status}")
+    _print_submitted_study(accepted, output_format)

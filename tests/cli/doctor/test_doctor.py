@@ -12,9 +12,9 @@ from threading import Thread
 import pytest
 from sqlalchemy import text
 
-from bln_search.cli.doctor.database import MAX_CLOCK_SKEW, iter_clock_findings
 from bln_search.cli.doctor.finding import FindingState
 from bln_search.cli.doctor.service_port import iter_service_port_findings
+from bln_search.cli.doctor.storage import MAX_CLOCK_SKEW, iter_clock_findings
 from bln_search.core.version import VERSION
 from bln_search.execution import self_test
 from bln_search.execution.self_test import SelfTestResult

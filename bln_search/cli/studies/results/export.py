@@ -1,10 +1,13 @@
-"""Command `export`: write a trained network with its configuration."""
+"""Command `export`: write a trained network with its configuration, from the database or by a worker of a service."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,15 +24,18 @@ from bln_search.cli.options import (
 )
 from bln_search.cli.output import DocumentFormat, make_progress_line_printer, print_line
 from bln_search.cli.sources.opening import find_service_address, open_database_ignoring_service, open_service_client
-from bln_search.cli.studies.results.exported_rows import (
-    ExportedRow,
-    RowOptions,
-    export_from_database,
-    export_from_service,
-)
+from bln_search.cli.sources.studies import LedgerSource
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ArchiveContents
-from bln_search.ranking.row_choice import RECOMMENDED
-from bln_search.settings import load_settings
+from bln_search.core.files.atomic_folder import atomic_folder, check_export_folder_replaceable
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.row_choice import BEST, RECOMMENDED, RowQuery, RowWording, get_matching_row, get_recommended_row
+from bln_search.settings import Settings, load_settings
+from bln_search.specs.records import StudyRecord
+from bln_search.storage.ledger import Ledger
+
+if TYPE_CHECKING:
+    from bln_search.client import Client
 
 
 def export(
@@ -121,3 +127,144 @@ def _print_exported_row(output: Path, exported: ExportedRow, output_format: Docu
         f"{output}: {exported.label}, {layers_text}; PyTorch and ONNX programs differ by at most "
         f"{exported.parity['largest_difference']:.1e}"
     )
+
+
+Progress = Callable[[str], None]
+_ANALYSIS_SECONDS = 60.0
+_CONFIGURATION_FILE, _PARITY_FILE = "configuration.json", "parity.json"
+
+
+@dataclass(frozen=True)
+class RowOptions:
+    """The options that describe a row. configuration: `recommended`, `best`, or a code."""
+
+    configuration: str
+    estimate: str | None
+    arm: str | None
+    batch_size: int | None
+    parameters: str | None
+    seed: int | None
+
+    def check_options_consistent(self) -> None:
+        """Raise BadParameter for options that contradict each other, or an unknown configuration."""
+        described = (self.estimate, self.arm, self.batch_size, self.parameters)
+        if self.configuration == RECOMMENDED and described != (None, None, None, None):
+            raise typer.BadParameter(
+                "the recommended row is determined: leave out the options that describe a row, or choose one with "
+                "--config best or --config CODE",
+                param_hint="--config",
+            )
+        if self.configuration != RECOMMENDED:
+            self.parse_row_choice()
+
+    def parse_row_choice(self) -> RowQuery:
+        """Return the choice of a row that is not the recommended one. Raises BadParameter."""
+        try:
+            code = None if self.configuration == BEST else InferenceConfiguration(self.configuration)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}; or write best or recommended", param_hint="--config") from None
+        return RowQuery(code, self.estimate, self.arm, self.batch_size, self.parameters)
+
+
+@dataclass(frozen=True)
+class ExportedRow:
+    """What was exported. parity: the content of parity.json."""
+
+    label: str
+    is_folded: bool
+    parity: dict[str, Any]
+
+
+def export_from_database(
+    ledger: Ledger,
+    settings: Settings,
+    study: str,
+    options: RowOptions,
+    forms: ArchiveContents,
+    data: Path | None,
+    output: Path,
+    progress: Progress,
+    overwrite: bool,  # noqa: FBT001 - an option of the command
+    *,
+    accept_code_change: bool,
+) -> ExportedRow:
+    """Export a row with the packages of this machine."""
+    study_record = ledger.studies.get_by_name_or_id(study)
+    study_record.check_has_no_external_results()
+    board = ledger.results.rank_rows_of_study(study_record.id, study_record.spec)
+    row = choose_exported_row(ledger, study_record, board, options)
+    trial = ledger.exports.get_trial_to_export(study_record.id, row.key, options.seed)
+    from bln_search.api import export_trained_row
+    from bln_search.data import load_data_set
+    from bln_search.worker.exports.trained_row import load_trained_row
+
+    trained = load_trained_row(ledger, study_record, row, trial, accept_code_change=accept_code_change)
+    data_set = load_data_set(trained.trial.data.name, data or settings.data_folder, settings.cache)
+    progress(f"exporting {trained.row_label}")
+    description, parity = export_trained_row(
+        trained, settings.checkpoint_store, data_set, output, overwrite=overwrite, forms=forms.export_formats
+    )
+    return ExportedRow(trained.row_label, description.folded, parity.to_json_object())
+
+
+def choose_exported_row(ledger: Ledger, study: StudyRecord, board: Leaderboard, options: RowOptions) -> LeaderboardRow:
+    """Return the row that the options describe. Raises ExportError."""
+    if options.configuration == RECOMMENDED:
+        analysis = LedgerSource(ledger).find_or_compute_analysis(study, allow_incomplete=True)
+        return get_recommended_row(board, analysis, _OPTION_WORDING)
+    return get_matching_row(board, options.parse_row_choice(), _OPTION_WORDING)
+
+
+def export_from_service(
+    client: Client,
+    study: str,
+    options: RowOptions,
+    forms: ArchiveContents,
+    output: Path,
+    progress: Progress,
+    overwrite: bool,  # noqa: FBT001 - an option of the command
+) -> ExportedRow:
+    """Let a worker of the service export a row, and download it."""
+    check = partial(check_export_folder_replaceable, output, overwrite=overwrite, is_export=_is_export_folder)
+    check()
+    study_id = client.study(study)["id"]
+    if options.configuration == RECOMMENDED:
+        client.analysis(study_id, wait=_ANALYSIS_SECONDS)  # a worker computes it when the study is complete
+    requested = client.exports.request(study_id, format=forms, **asdict(options))
+    progress(f"export {requested['id']}: {requested['name']}")
+    ready = client.exports.wait(
+        study_id, requested["id"], on_change=lambda export: progress(_format_export_progress(export))
+    )
+    with atomic_folder(output, check) as staging:
+        client.exports.download_into_folder(ready, staging)
+        description = json.loads((staging / _CONFIGURATION_FILE).read_bytes())
+        parity = json.loads((staging / _PARITY_FILE).read_bytes())
+    return ExportedRow(ready["name"], description["folded"], parity)
+
+
+def _is_export_folder(folder: Path) -> bool:
+    """Whether the folder has the description of an export; reading it completely needs torch."""
+    try:
+        return "format" in json.loads((folder / _CONFIGURATION_FILE).read_bytes())
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _format_export_progress(export: dict[str, Any]) -> str:
+    ahead = export["waiting_before"]
+    waiting = f", {ahead} before it" if ahead else ""
+    step = f", {export['step']}" if export["step"] else ""
+    return f"export {export['id']}: {export['state']}{step}{waiting}"
+
+
+def _format_row_options(row: LeaderboardRow) -> str:
+    estimate = f" --estimate {row.estimate}" if row.estimate else ""
+    parameters = f" --parameters '{row.parameters}'" if row.point else ""
+    return f"--config {row.configuration}{estimate} --arm {row.arm} --batch-size {row.batch_size}{parameters}"
+
+
+_OPTION_WORDING = RowWording(
+    names="--estimate, --arm, --batch-size or --parameters",
+    describe=_format_row_options,
+    recommendation="--config best, or a configuration",
+)
