@@ -15,8 +15,7 @@ from bln_search.settings import SECRETS
 from bln_search.storage.tokens import TokenKind
 from service.context import ContextDep, find_bearer
 from service.http.pagination import Cursor
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_page_response
 from service.routes.tokens import read_token_page
 from service.security import COOKIE, Admin, Reader, count_failed_login, visible_owner_or_none_for_admin
 

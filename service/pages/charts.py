@@ -1,19 +1,206 @@
-"""Pages of a study's charts: each as a Plotly figure for a script, and as CSV."""
+"""The charts of a study: title, function and requirement of each, their page and their routes."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Request
 from fastapi.responses import HTMLResponse
 
+from bln_search.core.enums import ProbeKind
+from bln_search.reports.charts import Chart
+from bln_search.reports.charts.comparison import differences_to_best_chart
+from bln_search.reports.charts.configurations import switch_effects_chart
+from bln_search.reports.charts.curves import ERROR, LOSS
+from bln_search.reports.charts.evaluation_settings import best_point_configuration_ranks_chart
+from bln_search.reports.charts.layers import CURVATURE, EFFECTIVE_RATE, WEIGHT_NORM, LayerGeometryMeasure
+from bln_search.reports.charts.search import (
+    loss_and_time_pareto_chart,
+    parallel_coordinates_chart,
+    parameter_importance_chart,
+)
 from service.context import ContextDep
 from service.http.problems import ProblemException
-from service.pages.chart_catalog import CHARTS, GROUPS, ChartEntry
-from service.pages.chart_query import MAX_SETTINGS, StudyChartQuery
+from service.pages.chart_query import (
+    MAX_SETTINGS,
+    StudyChartQuery,
+    build_batch_dependence_chart,
+    build_configuration_losses_chart,
+    build_latencies_chart,
+    build_layer_geometry_chart,
+    build_layer_switch_effects_chart,
+    build_learning_curves_chart,
+    build_probe_losses_chart,
+    build_rows_comparison_chart,
+    build_statistics_drift_chart,
+    build_variance_shares_chart,
+    has_accuracy_curves,
+    has_enough_measured_points,
+    has_learning_curves,
+)
 from service.pages.rendering.chart_responses import DrawnChart, add_chart_routes
 from service.pages.study_head import render_study_page
 from service.security import ReadableStudy
+
+
+class ChartEntry(NamedTuple):
+    """A chart of the catalog.
+
+    Attributes:
+        title: Title.
+        draw: Draws the chart; returns None if the study lacks the data.
+        requirement: What the study then lacks.
+        by_setting: Whether the selected evaluation setting decides what the chart shows.
+        has_data: Whether the chart can be drawn, for a chart that takes long to draw; None to draw it and see.
+    """
+
+    title: str
+    draw: Callable[[StudyChartQuery], Chart | None]
+    requirement: str
+    by_setting: bool = False
+    has_data: Callable[[StudyChartQuery], bool] | None = None
+
+    def can_be_drawn(self, query: StudyChartQuery) -> bool:
+        """Whether the study has the data."""
+        return self.draw(query) is not None if self.has_data is None else self.has_data(query)
+
+
+def _make_geometry_chart_entry(measure: LayerGeometryMeasure) -> ChartEntry:
+    return ChartEntry(
+        measure.title,
+        lambda query: build_layer_geometry_chart(query, measure),
+        "this needs `probes: {geometry: 256}` in the study",
+        has_data=lambda query: query.board.spec.measures_layer_geometry,
+    )
+
+
+RESULT, TRAINING, CONFIGURATIONS, SEARCH, LAYERS, TIME = (
+    "Result",
+    "Training",
+    "Configurations",
+    "Search",
+    "Layers",
+    "Time",
+)
+
+GROUPS: dict[str, dict[str, ChartEntry]] = {
+    RESULT: {
+        "configurations": ChartEntry(
+            "Loss of every configuration",
+            build_configuration_losses_chart,
+            "nothing is measured yet",
+            by_setting=True,
+        ),
+        "differences": ChartEntry(
+            "Differences to the best row",
+            lambda query: build_rows_comparison_chart(query, differences_to_best_chart),
+            "rows are compared when the study is complete",
+        ),
+        "ranks": ChartEntry(
+            "Ranks by evaluation setting",
+            lambda query: best_point_configuration_ranks_chart(query.losses_by_selectable_setting, MAX_SETTINGS),
+            "this needs a second population estimate, inference batch size, point or arm of the same method",
+        ),
+    },
+    TRAINING: {
+        "curves": ChartEntry(
+            LOSS.title,
+            lambda query: build_learning_curves_chart(query, LOSS),
+            "nothing is trained yet",
+            has_data=has_learning_curves,
+        ),
+        "errors": ChartEntry(
+            ERROR.title,
+            lambda query: build_learning_curves_chart(query, ERROR),
+            "this needs trained networks whose predictions are right or wrong",
+            has_data=has_accuracy_curves,
+        ),
+    },
+    CONFIGURATIONS: {
+        "switches": ChartEntry(
+            "Effects of the switches",
+            lambda query: switch_effects_chart(query.losses_of_selected_setting),
+            "this needs every configuration of the method measured under at least one seed",
+            by_setting=True,
+        ),
+        "variance": ChartEntry(
+            "Variance shares by factor",
+            build_variance_shares_chart,
+            "this needs a complete study, and a setting whose arm and point are among the compared rows",
+            by_setting=True,
+        ),
+        "batch-sizes": ChartEntry(
+            "Loss at other batch sizes",
+            lambda query: build_probe_losses_chart(query, ProbeKind.SIZE),
+            "this needs `probes: {batch_sizes: [1, 2, 4, 8]}` in the study, or `bln-search probe`",
+            by_setting=True,
+        ),
+        "epochs": ChartEntry(
+            "Loss after other epochs",
+            lambda query: build_probe_losses_chart(query, ProbeKind.EPOCH),
+            "this needs `probes: {epochs: 3}` in the study",
+            by_setting=True,
+        ),
+        "company": ChartEntry(
+            "Dependence on the mini-batch",
+            build_batch_dependence_chart,
+            "this needs `probes: {reshuffles: 5}` in the study, or `bln-search probe`",
+            by_setting=True,
+        ),
+    },
+    SEARCH: {
+        "importance": ChartEntry(
+            "Parameter importance",
+            lambda query: parameter_importance_chart(query.search_point_results, query.point_comparison_measure),
+            "this needs a study with a space, and eight of its points measured",
+            has_data=lambda query: has_enough_measured_points(query, 8),
+        ),
+        "points": ChartEntry(
+            "Points of the search",
+            lambda query: parallel_coordinates_chart(query.search_point_results, query.point_comparison_measure),
+            "this needs a study with a space, and two of its points measured",
+            has_data=lambda query: has_enough_measured_points(query, 2),
+        ),
+        "front": ChartEntry(
+            "Loss and inference time",
+            lambda query: (
+                loss_and_time_pareto_chart(query.search_point_results) if has_enough_measured_points(query, 2) else None
+            ),
+            "this needs a search with `objectives: [loss, inference_seconds]`",
+            has_data=lambda query: (
+                has_enough_measured_points(query, 2) and bool(query.inference_seconds_by_arm_and_point)
+            ),
+        ),
+    },
+    LAYERS: {
+        "layers": ChartEntry(
+            "Population and mini-batch statistics",
+            build_statistics_drift_chart,
+            "the networks of this study did not record this; new ones do",
+            by_setting=True,
+        ),
+        "weight-norms": _make_geometry_chart_entry(WEIGHT_NORM),
+        "effective-rates": _make_geometry_chart_entry(EFFECTIVE_RATE),
+        "curvature": _make_geometry_chart_entry(CURVATURE),
+        "per-layer": ChartEntry(
+            "Effects of the switches by layer",
+            build_layer_switch_effects_chart,
+            "this needs a section `layers` in the study, and its networks searched",
+            by_setting=True,
+        ),
+    },
+    TIME: {
+        "latencies": ChartEntry(
+            "Inference time", build_latencies_chart, "this is measured by a worker when the study is complete"
+        )
+    },
+}
+"""The charts by group, in the order of the page."""
+
+CHARTS: dict[str, ChartEntry] = {name: entry for charts in GROUPS.values() for name, entry in charts.items()}
+"""Every chart by its name in URLs."""
+
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
 SplitChoice = Annotated[Literal["validation", "test"], Query(description="split whose loss is shown")]

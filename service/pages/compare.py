@@ -18,8 +18,7 @@ from bln_search.storage.tokens import Bearer
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
 from service.pages.compare_charts import MAX_STUDIES, SplitChoice, Studies, get_leaderboards_of_studies
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_page_response
 from service.security import Reader, visible_owner_or_none_for_admin
 
 router = APIRouter(include_in_schema=False)

@@ -18,7 +18,7 @@ from bln_search.storage.tokens import Bearer
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
-from service.pages.chart_drawing import read_learning_curves
+from service.pages.chart_query import read_learning_curves
 from service.pages.rendering.chart_responses import DrawnChart, add_chart_routes
 from service.security import Reader, StudyAccess
 

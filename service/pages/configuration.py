@@ -20,8 +20,7 @@ from service.http.problems import ProblemException
 from service.pages.exports import exports_template_variables_of_row
 from service.pages.leaderboard.query import EstimateChoice
 from service.pages.leaderboard.rows import decimals_by_metric, make_row_with_confidence_intervals
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_page_response
 from service.pages.uses import list_code_examples
 from service.routes.result_filters import ArmFilter
 from service.security import ReadableStudy, Reader

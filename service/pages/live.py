@@ -14,8 +14,7 @@ from bln_search.storage.events import EventRecord
 from bln_search.storage.ledger import Ledger
 from service.context import AppContext, ContextDep
 from service.event_stream import AfterEvent, LastEventId, make_event_stream_response
-from service.pages.rendering.templates import render_fragment_response, render_fragment_text
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_fragment_response, render_fragment_text
 from service.pages.study_head import get_study_item, study_head_variables
 from service.security import ReadableStudy
 from service.serializers import serialize_event, serialize_study

@@ -19,8 +19,7 @@ from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.etags import is_etag_in_if_none_match, make_etag_response
 from service.pages.answer import find_recommended_row
-from service.pages.rendering.templates import render_fragment_response, render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_fragment_response, render_page_response
 from service.pages.study_list import PAGE_SIZES, SORT_LABELS, FilteredStudyList, StudyListQuery
 from service.security import Reader, visible_owner_or_none_for_admin
 

@@ -22,8 +22,7 @@ from service.context import AppContext, ContextDep
 from service.pages.answer import find_recommendation_summary
 from service.pages.leaderboard.rows import decimals_by_metric, make_row_with_confidence_intervals
 from service.pages.live import log_line_variables
-from service.pages.rendering.templates import render_fragment_response, render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_fragment_response, render_page_response
 from service.pages.study_head import get_study_item, study_head_variables
 from service.security import ReadableStudy, StudyAccess
 

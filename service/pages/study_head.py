@@ -15,8 +15,7 @@ from bln_search.storage.studies.queue_order import QueuePlace
 from bln_search.storage.tokens import Bearer
 from service.context import AppContext
 from service.http.problems import ProblemException
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_page_response
 from service.security import StudyAccess
 from service.serializers import serialize_study_detail
 

@@ -29,8 +29,7 @@ from service.context import AppContext, ContextDep
 from service.http.heavy_work import HEAVY_WORK
 from service.http.problems import ProblemException
 from service.pages.editor.form import FIELDS, read_form_values_from_yaml, set_field_in_yaml
-from service.pages.rendering.templates import render_fragment_text, render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_fragment_text, render_page_response
 from service.pages.study_head import get_study_item
 from service.plan_estimate import make_plan_with_estimates
 from service.request_body import LARGE_BODY

@@ -25,14 +25,19 @@ from service.pages.leaderboard.columns import (
     group_columns_by_condition,
     list_available_columns,
 )
-from service.pages.leaderboard.difference import find_chosen_rows_difference
 from service.pages.leaderboard.interval_plot import IntervalScale, find_interval_scale, render_interval_svg
-from service.pages.leaderboard.paging import make_paging
-from service.pages.leaderboard.query import LeaderboardQuery, RowChoice, SplitChoice, parse_leaderboard_query
+from service.pages.leaderboard.query import (
+    LeaderboardQuery,
+    RowChoice,
+    SplitChoice,
+    make_paging,
+    parse_leaderboard_query,
+)
 from service.pages.leaderboard.rows import (
     LeaderboardTableRow,
     RowWithConfidenceIntervals,
     decimals_by_metric,
+    find_chosen_rows_difference,
     format_row_key,
     make_row_with_confidence_intervals,
 )

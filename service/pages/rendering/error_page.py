@@ -9,8 +9,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from starlette.responses import Response
 
 from service.http.request_ids import get_request_id
-from service.pages.rendering.templates import render_page_response
-from service.pages.rendering.viewer import make_viewer_variables
+from service.pages.rendering.templates import make_viewer_variables, render_page_response
 
 _NOT_PAGES = ("/api/", "/static/", "/healthz", "/readyz", "/metrics", "/version")
 _ADVICE = {

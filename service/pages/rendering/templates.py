@@ -1,4 +1,4 @@
-"""Render Jinja templates."""
+"""Render Jinja templates, as the signed-in user sees them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from bln_search.core.enums import Scope
 from bln_search.core.method import StatisticSource
 from bln_search.core.tags import TAG_PATTERN, TAG_RULE
 from bln_search.core.version import VERSION
@@ -24,11 +25,11 @@ from bln_search.reports.formatting import (
 )
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason
 from bln_search.specs.sections.space import format_encoded_point, format_point
+from bln_search.storage.tokens import Bearer, TokenKind
 from service.pages.rendering import labels
-from service.pages.rendering.assets import assets_version
+from service.pages.rendering.assets import assets_version, get_plotly_script_version
 from service.pages.rendering.documentation import find_documentation_folder
 from service.pages.rendering.markdown import render_markdown
-from service.pages.rendering.plotly_script import get_plotly_script_version
 from service.pages.study_actions import ACTION_LABELS, list_actions_allowed_by_state
 
 TEMPLATES = Path(__file__).parents[2] / "templates"
@@ -147,3 +148,16 @@ def _relative_time_element(at: datetime) -> Markup:
     """Return a time element that a script converts to the time since then, with the time itself as its title."""
     utc = at.astimezone(UTC)
     return Markup('<time datetime="{}" data-relative>{}</time>').format(utc.isoformat(), labels.format_time(utc))
+
+
+def make_viewer_variables(bearer: Bearer) -> dict[str, Any]:
+    """Return the template variable `viewer`."""
+    shared = bearer.kind is TokenKind.SHARE
+    return {
+        "account": "shared link" if shared else bearer.account,
+        "scope": bearer.scope.value,
+        "writes": not shared and bearer.scope.allows(Scope.WRITE),
+        "admin": bearer.scope is Scope.ADMIN,
+        "shared": shared,
+        "home": f"/studies/{bearer.study_id}" if shared else "/studies",
+    }

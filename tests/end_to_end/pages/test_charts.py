@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from service.pages.rendering.plotly_script import get_plotly_script_version
+from service.pages.rendering.assets import get_plotly_script_version
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("results")]
 HEAVIEST = 500_000

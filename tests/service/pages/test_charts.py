@@ -10,8 +10,8 @@ import re
 import pytest
 
 from bln_search.worker.analysis import compute_and_store_analysis
-from service.pages.chart_catalog import CHARTS
-from service.pages.rendering import plotly_script
+from service.pages.charts import CHARTS
+from service.pages.rendering import assets as plotly_script
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import RUNNER, start_study, study
 from tests.support.then_trained_study import RATE, RATES, complete_then_trained_study, objective

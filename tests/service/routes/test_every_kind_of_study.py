@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute
 from bln_search.core.enums import Scope
 from bln_search.specs import parse_study
 from bln_search.worker.analysis import compute_and_store_analysis
-from service.pages.chart_catalog import CHARTS as CATALOG
+from service.pages.charts import CHARTS as CATALOG
 from service.pages.compare_charts import _CHARTS as _COMPARISON_CHARTS
 from tests.support.external_results import submit
 from tests.support.sampled_study import complete_sampled_study
