@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from bln_search.core.errors import SpecError
+from bln_search.core.extension_point import PAPERS
 from bln_search.core.method import Method
 from bln_search.core.registry import (
     CORRUPTIONS,
@@ -121,7 +122,9 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
         message_by_location = {
             ("external",): "results of your own networks are submitted with `bln-search submit-results`, not in a study"
         }
-    return [Problem(location, message) for location, message in message_by_location.items() if message]
+    problems = [Problem(location, message) for location, message in message_by_location.items() if message]
+    missing = [problem for problem in problems if problem.message.endswith(PAPERS)]
+    return [problem for problem in problems if problem not in missing[:-1]]  # one installation solves all of them
 
 
 def _find_standardization_problem(study: StudySpec) -> str | None:

@@ -80,8 +80,9 @@ def test_broken_plugin_raises_one_clear_error(plugins):
 
 
 def test_a_name_of_a_package_that_is_not_installed_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(registry.MODELS, "plugins", {})
-    study = "{name: x, data: {name: digits}, model: {name: allconv, widths: [4, 4]}, arms: [{method: bn}]}"
+    for point in (registry.MODELS, registry.DATA_SETS):
+        monkeypatch.setattr(point, "plugins", {})
+    study = "{name: x, data: {name: mnist_pairs}, model: {name: allconv, widths: [4, 4]}, arms: [{method: bn}]}"
     with pytest.raises(
         SpecError, match=r"allconv is in the package bln-search-papers.* `pip install \./papers`"
     ) as error:

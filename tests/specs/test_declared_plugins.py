@@ -100,10 +100,14 @@ def test_own_options_belong_to_the_digest_unless_they_are_not_set(declare):
 
 
 def test_a_stored_study_is_read_without_the_package_of_its_model(declare):
-    declare(model=ModelInfo("lab:Net", **OWN))
-    study = study_of(model={"name": "lab", "steps": 3}, space={"model.steps": {"kind": "choice", "values": [1, 2]}})
+    declare(model=ModelInfo("lab:Net", options=frozenset({"gain"}), norm_placements=("cells",), **OWN))
+    space = {"model.steps": {"kind": "choice", "values": [1, 2]}}
+    study = study_of(model={"name": "lab", "steps": 3, "gain": 0.1}, space=space)
+    trials = list_planned_trial_specs(study)
     del MODELS.plugins["lab"]
-    assert StudySpec.model_validate_json(study.canonical_json()).digest == study.digest
+    stored = StudySpec.model_validate_json(study.canonical_json())
+    assert stored.digest == study.digest
+    assert list_planned_trial_specs(stored) == trials
 
 
 @pytest.mark.parametrize(

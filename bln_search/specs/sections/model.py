@@ -80,6 +80,8 @@ class ModelSpec(SectionWithOwnOptions):
 
     @model_validator(mode="after")
     def _check_recurrent_cell_options(self) -> ModelSpec:
+        if self.has_unknown_options:  # a study that is stored here may have a model whose package is elsewhere
+            return self
         for name in ("gain", "longer_sequences"):
             if getattr(self, name) is not None and not self.normalizes_inside_recurrent_cells:
                 raise ValueError(
@@ -109,7 +111,7 @@ class ModelSpec(SectionWithOwnOptions):
 
     @property
     def has_unknown_options(self) -> bool:
-        """Whether it is not known which further keys the model has, because it has no description here."""
+        """Whether it is not known which keys the model takes, because it has no description here."""
         return MODELS.find_info(self.name) is None
 
     @property
