@@ -18,41 +18,9 @@ from torch import Tensor
 from bln_search.core.errors import DataError
 from bln_search.core.records import Evaluation, ExampleOutcomes
 from bln_search.data.inputs import Inputs, find_parts_of_structure
-from bln_search.evaluation.batches import MiniBatch
 
 Fingerprints = NDArray[np.uint64]
 """A number for each example that is equal for equal inputs and targets, (n,)."""
-
-
-class ExampleOrder:
-    """The examples of one reading in their order, by fingerprints of inputs and targets."""
-
-    def __init__(self) -> None:
-        self._parts: list[Fingerprints] = []
-
-    def record_examples(self, batches: Iterator[MiniBatch]) -> Iterator[MiniBatch]:
-        """Yield the mini-batches and record their examples."""
-        position = 0
-        for inputs, targets in batches:
-            self._parts.append(fingerprint_examples(inputs, targets, position))
-            position += len(targets)
-            yield inputs, targets
-
-    def record_targets(self, batches: Iterator[MiniBatch]) -> Iterator[MiniBatch]:
-        """Yield the mini-batches and record the targets of their examples."""
-        for inputs, targets in batches:
-            self._parts.append(fingerprint_examples(targets, targets))
-            yield inputs, targets
-
-    @property
-    def has_examples(self) -> bool:
-        """Whether a mini-batch was recorded."""
-        return bool(self._parts)
-
-    @property
-    def fingerprints(self) -> Fingerprints:
-        """Of all examples of the reading."""
-        return np.concatenate(self._parts)
 
 
 def fingerprint_examples(inputs: Inputs, targets: Tensor, position: int = 0) -> Fingerprints:

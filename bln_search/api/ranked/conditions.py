@@ -125,6 +125,11 @@ class RankedConditions(ResultTable):
         """
         return replace(self, conditions={name: table.of_network(index) for name, table in self.conditions.items()})
 
+    @property
+    def recommended(self) -> RankedConfiguration:
+        """The row to use at the best mini-batch size, whose highest loss over the conditions is lowest."""
+        return self.recommended_for()
+
     def recommended_for(self, *, batch_size: int | None = None, over: str = Criterion.WORST) -> RankedConfiguration:
         """The row to use; see `recommendation_for`, which has the reasons and the alternative."""
         return self.recommendation_for(batch_size=batch_size, over=over).row

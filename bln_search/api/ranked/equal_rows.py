@@ -51,41 +51,30 @@ def merge_rows_equal_at_all_sizes(
     dropped: set[RowKey] = set()
     for members in groups.values():
         keys = sorted((row.key for row in members), key=lambda key: key.batch_size)
-        if (
-            len(keys) > 1
-            and _have_equal_states_in_all_boards(boards, keys)
-            and _have_equal_losses_on_all_splits(outcomes, keys)
-        ):
+        if len(keys) > 1 and _have_equal_states(boards, keys) and all(_have_equal_losses(of, keys) for of in outcomes):
             sizes[keys[0]] = tuple(key.batch_size for key in keys)
             dropped.update(keys[1:])
-    return [_drop_repeated_rows(board, sizes, dropped) for board in boards]
-
-
-def _drop_repeated_rows(board: Leaderboard, sizes: SizesByKey, dropped: set[RowKey]) -> DistinctRowsOfBoard:
-    kept = board.restrict_to_rows(row for row in board.rows if row.key not in dropped) if dropped else board
-    return DistinctRowsOfBoard(kept, {row.key: sizes.get(row.key, (row.batch_size,)) for row in kept.rows})
-
-
-def _have_equal_states_in_all_boards(boards: Sequence[Leaderboard], keys: Sequence[RowKey]) -> bool:
+    distinct = []
     for board in boards:
-        states = {(row.state, row.reason) for row in board.rows if row.key in keys}
-        if len(states) > 1:
+        kept = board.restrict_to_rows(row for row in board.rows if row.key not in dropped) if dropped else board
+        of_rows = {row.key: sizes.get(row.key, (row.batch_size,)) for row in kept.rows}
+        distinct.append(DistinctRowsOfBoard(kept, of_rows))
+    return distinct
+
+
+def _have_equal_states(boards: Sequence[Leaderboard], keys: Sequence[RowKey]) -> bool:
+    return all(len({(row.state, row.reason) for row in board.rows if row.key in keys}) <= 1 for board in boards)
+
+
+def _have_equal_losses(outcomes: OutcomesByKey, keys: Sequence[RowKey]) -> bool:
+    """Whether losses are equal but for rounding, on every split of one network and condition."""
+    for split in {key.split for key in outcomes}:
+        of_sizes = [outcomes.get(EvaluationKey(key.configuration, key.estimate, key.batch_size, split)) for key in keys]
+        measured = [outcome.losses for outcome in of_sizes if outcome is not None]
+        if len(measured) not in (0, len(keys)):
             return False
-    return True
-
-
-def _have_equal_losses_on_all_splits(outcomes: Sequence[OutcomesByKey], keys: Sequence[RowKey]) -> bool:
-    """Whether losses are equal but for rounding, on every split of every network and condition."""
-    for by_key in outcomes:
-        for split in {key.split for key in by_key}:
-            of_sizes = [
-                by_key.get(EvaluationKey(key.configuration, key.estimate, key.batch_size, split)) for key in keys
-            ]
-            measured = [outcome.losses for outcome in of_sizes if outcome is not None]
-            if len(measured) not in (0, len(keys)):
-                return False
-            if any(not _are_losses_close(measured[0], losses) for losses in measured[1:]):
-                return False
+        if any(not _are_losses_close(measured[0], losses) for losses in measured[1:]):
+            return False
     return True
 
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bln_search.api.inputs.example_order import ExampleOrder, fingerprint_examples, reorder_evaluations
+from bln_search.api.inputs.example_order import fingerprint_examples, reorder_evaluations
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
@@ -106,13 +106,18 @@ OF_MINI_BATCHES = {
 
 def read(make, rows, size=10):
     """The fingerprints of examples in this order, in mini-batches of new objects."""
-    order = ExampleOrder()
-    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
-    for _ in order.record_examples(
-        (make_structured_inputs((make(part), CLASSES[part]), len(part)), CLASSES[part]) for part in parts
-    ):
-        pass
-    return order.fingerprints
+    read_parts = []
+    for start in range(0, len(rows), size):
+        part = rows[start : start + size]
+        inputs = make_structured_inputs((make(part), CLASSES[part]), len(part))
+        read_parts.append(fingerprint_examples(inputs, CLASSES[part], start))
+    return np.concatenate(read_parts)
+
+
+@pytest.mark.parametrize("kind", [*OF_EXAMPLES, *OF_MINI_BATCHES])
+def test_objects_in_an_equal_order_are_equal(kind):
+    make = {**OF_EXAMPLES, **OF_MINI_BATCHES}[kind]
+    np.testing.assert_array_equal(read(make, np.arange(60)), read(make, np.arange(60)))
 
 
 @pytest.mark.parametrize("kind", OF_EXAMPLES)
