@@ -126,8 +126,15 @@ class RankedRows:
                 f"no row was evaluated with mini-batches of {batch_size!r}: there are "
                 f"{', '.join(map(str, self.batch_sizes))}; evaluate_configurations takes batch_sizes="
             )
-        networks = tuple(table.at_batch_size(batch_size) for table in self.networks)
-        return replace(self, board=self.board.restrict_to_batch_size(batch_size), networks=networks)
+        if batch_size not in self._tables_by_batch_size:
+            networks = tuple(table.at_batch_size(batch_size) for table in self.networks)
+            board = self.board.restrict_to_batch_size(batch_size)
+            self._tables_by_batch_size[batch_size] = replace(self, board=board, networks=networks)
+        return self._tables_by_batch_size[batch_size]
+
+    @cached_property
+    def _tables_by_batch_size(self) -> dict[int, Self]:
+        return {}
 
     @property
     def left_out_by_split(self) -> dict[Split, int]:

@@ -105,15 +105,7 @@ class RankedConfigurations(RankedRows, ResultTable):
             ValueError: No row was evaluated at this size.
             ModelError: No row has a value.
         """
-        if batch_size is None:
-            return self.recommended
-        if batch_size not in self._recommended_by_batch_size:
-            self._recommended_by_batch_size[batch_size] = self.at_batch_size(batch_size).recommended
-        return self._recommended_by_batch_size[batch_size]
-
-    @cached_property
-    def _recommended_by_batch_size(self) -> dict[int, RankedConfiguration]:
-        return {}
+        return (self if batch_size is None else self.at_batch_size(batch_size)).recommended
 
     def with_margin(self, margin: float) -> Self:
         """The table with another margin, the difference of mean losses up to which rows are practically equal.

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
+from tests.api.small_network import converted, cut, losses
 from tests.support.tiers import latin
 
 
@@ -191,3 +192,20 @@ def test_a_score_of_the_wrong_shape_is_one_clear_error(score, error, message):
 def test_targets_that_do_not_fit_the_score_are_one_clear_error(score, targets, message):
     with pytest.raises(DataError, match=message):
         evaluate(score, data=[(x, targets(y)) for x, y in regression_data()])
+
+
+@pytest.mark.parametrize("wrong", [lambda o, t: (o.argmax(1) != t).long(), lambda o, t: o.argmax(1) != t])
+def test_losses_may_be_integers_or_booleans(wrong):
+    one_pass, row_by_row = (
+        losses(
+            bln_search.evaluate_configurations(
+                converted(),
+                cut(0, 20),
+                cut(20, 60),
+                score=lambda o, t: (wrong(o, t), o.argmax(1) == t),
+                one_pass=one_pass,
+            )
+        )
+        for one_pass in (True, False)
+    )
+    assert one_pass == row_by_row

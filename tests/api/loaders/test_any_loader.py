@@ -159,3 +159,10 @@ def test_random_numbers_are_those_of_a_plain_reading():
         bln_search.evaluate_configurations(network, loader, iter([]))
     for x in expected:
         assert any(torch.equal(x, other) for other in seen)
+
+
+@pytest.mark.parametrize("unlabelled", [lambda x: x, lambda x: (x,)], ids=["inputs alone", "one-tuples"])
+def test_the_population_needs_no_targets(unlabelled):
+    expected = bln_search.evaluate_configurations(NETWORK, TRAIN, cut(X, Y))
+    ranked = bln_search.evaluate_configurations(NETWORK, [unlabelled(x) for x, _ in TRAIN], cut(X, Y))
+    assert row_losses(ranked) == row_losses(expected)

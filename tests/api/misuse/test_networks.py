@@ -89,3 +89,15 @@ def test_a_network_that_is_none_is_one_clear_error(call, others, network, messag
         message = message.replace(r"\(network, ", r"\(network")
     with pytest.raises(ModelError, match=message):
         call(network, *others)
+
+
+def test_output_without_a_batch_axis_is_one_clear_error():
+    class Squeezes(nn.Sequential):
+        def forward(self, x):
+            return super().forward(x).squeeze()
+
+    network = Squeezes(nn.Linear(6, 8), bln_search.BN(8), nn.Linear(8, 1))
+    with pytest.raises(ModelError, match="first axis"):
+        bln_search.evaluate_configurations(
+            network, make_loader(), make_loader(size=1), score=lambda o, t: o.reshape(-1).square(), correction="total"
+        )
