@@ -63,11 +63,6 @@ def test_validation_is_a_count_or_a_fraction(value, expected):
     assert parse_study(text).data.validation == expected
 
 
-def test_population_of_an_arm_has_no_duplicates():
-    (problem,) = problems(MINIMAL_STUDY.replace("method: bln", "{method: bln, population: [frozen, frozen]}"))
-    assert "population has the value" in problem
-
-
 def test_misspelled_method_lists_the_valid_ones():
     (problem,) = problems(MINIMAL_STUDY.replace("bln", "blm"))
     assert problem.startswith("line 5: arms.0.method: ")
@@ -95,11 +90,6 @@ def test_unknown_names_are_reported_with_other_problems():
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "\0", "!!python/object:os.system x: 1"])
 def test_text_that_is_no_study_is_rejected(text):
     assert problems(text)
-
-
-def test_judged_under_population_needs_a_training_estimate():
-    (problem,) = problems(MINIMAL_STUDY.replace("method: bln", "{method: bn, judged_under: TT--}"))
-    assert "add the estimate `epoch` or `moving`" in problem
 
 
 def test_missing_or_oversized_file_is_rejected(tmp_path):

@@ -25,14 +25,6 @@ def test_trials_are_arms_times_seeds_with_unique_keys():
     assert len({trial.key for trial in trials}) == 6
 
 
-def test_keys_do_not_depend_on_the_order_in_the_file():
-    reordered = STUDY.replace("data: {name: digits}\nmodel: {name: mlp}", "model: {name: mlp}\ndata: {name: digits}")
-    assert [trial.key for trial in list_planned_trial_specs(parse_study(STUDY))] == [
-        trial.key for trial in list_planned_trial_specs(parse_study(reordered))
-    ]
-    assert parse_study(STUDY).digest == parse_study(reordered).digest
-
-
 def test_rows_that_read_no_population_value_are_planned_once():
     bln, bn, ln = list_planned_trial_specs(parse_study(STUDY))[:3]
     assert len(list_planned_configurations_and_estimates(bln)) == 15 * 2 + 1

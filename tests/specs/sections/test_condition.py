@@ -8,8 +8,6 @@ from bln_search.core.corruption import Corruption
 from bln_search.core.registry import CORRUPTIONS
 from bln_search.specs import list_planned_trial_specs, parse_study
 from bln_search.specs.sections.condition import ConditionSpec
-from bln_search.specs.sections.evaluation import EvaluationSpec
-from bln_search.specs.study import StudySpec
 from bln_search.specs.study_size import compute_study_size
 from tests.specs.minimal_study import MINIMAL_STUDY, problems
 
@@ -34,27 +32,6 @@ def test_condition_is_a_text_or_a_mapping():
 def test_severity_and_name_have_defaults():
     assert conditions_of("fog") == conditions_of("fog-3") == conditions_of("{corruption: fog}")
     assert conditions_of("{corruption: fog, severity: 1}")[0].name == "fog-1"
-
-
-def test_same_condition_in_another_form_is_the_same_study():
-    forms = (
-        "fog-3",
-        "{corruption: fog}",
-        "{name: '', corruption: fog}",
-        "{name: fog-3, corruption: fog, severity: 3, seed: 0}",
-    )
-    assert len({parse_study(with_conditions(form)).digest for form in forms}) == 1
-
-
-def test_stored_study_with_conditions_is_read_unchanged():
-    study = parse_study(with_conditions("gaussian_noise-4", DIM))
-    assert StudySpec.model_validate_json(study.canonical_json()) == study
-
-
-def test_studies_without_conditions_keep_their_identity():
-    assert "conditions" not in parse_study(MINIMAL_STUDY).canonical_json()
-    assert "conditions" not in list_planned_trial_specs(parse_study(MINIMAL_STUDY))[0].canonical_json()
-    assert "conditions" not in EvaluationSpec().model_dump()
 
 
 def test_conditions_change_the_key_of_a_trial():

@@ -9,17 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
-from bln_search.core.errors import SpecError
-from bln_search.specs import ArmSpec, parse_study
 from bln_search.specs.sections.schedule import Schedule
 
 READ = TypeAdapter(Schedule).validate_python
-STUDY = "name: s\ndata: {name: digits}\nmodel: {name: mlp}\narms:\n  - {method: %s}\n"
 finite = st.floats(-10, 10)
-
-
-def arm(text):
-    return parse_study(STUDY % text).arms[0]
 
 
 @pytest.mark.parametrize(
@@ -48,55 +41,3 @@ def test_schedules_survive_serialization(steps):
     schedule = READ({0.0: 0.0, **steps})
     adapter = TypeAdapter(Schedule)
     assert adapter.validate_json(adapter.dump_json(schedule)) == schedule
-
-
-def test_study_file_uses_the_key_lambda():
-    assert (
-        arm("mbn, lambda: {0: 0.1, 0.4: 0.5, 0.6: 0.9}").layer_attribute_schedules["lambda_"].value_at_progress(0.5)
-        == 0.5
-    )
-    assert arm("mbn").layer_attribute_schedules["lambda_"].value_at_progress(0.7) == 0.9
-    assert str(arm("mbn").checkpoint_selection_configuration) == "MM--"
-    assert arm("brn").layer_attribute_schedules["r_max"].value_at_progress(0) == 1
-    assert arm("brn").layer_attribute_schedules["d_max"].value_at_progress(1) == 5
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("mbn, lambda: 1.5", "lambda must stay between 0 and 1, not 1.5"),
-        ("mbn, lambda: {0.4: 0.5}", "the steps of a schedule start at 0"),
-        ("mbn, lambda: {kind: linear, initial: 0.1}", "arms.0.lambda.final: this key is missing"),
-        ("mbn, lambda: {kind: linear, initial: 0, final: 1, begin: 0.5, end: 0.5}", "a ramp ends after it begins"),
-        ("mbn, lambda: {kind: stairs}", "arms.0.lambda"),
-        ("mbn, lambda: .nan", "finite number"),
-        ("mbn, lambda: high", "arms.0.lambda"),
-        ("bn, lambda: 0.5", "lambda belongs to mbn, the arm is bn: remove it"),
-        ("bn, r_max: 2", "r_max belongs to brn"),
-        ("brn, r_max: 0.5", "r_max must stay at least 1"),
-        ("mbn, memory: 0", "arms.0.memory: must be at least 1, not 0"),
-        ("mbn, population: [memory]", "memory cannot be named"),
-        ("mbn, judged_under: TTTT", "judged_under TTTT does not name the statistics of mbn: write it like MM--"),
-        ("bn, judged_under: MM--", "judged_under MM-- does not name the statistics of bn"),
-        ("mbn, lamda: 0.1", "did you mean `lambda`?"),
-    ],
-)
-def test_invalid_schedule_names_the_allowed_values(text, expected):
-    with pytest.raises(SpecError) as error:
-        parse_study(STUDY % text)
-    assert any(expected in problem and "line 5" in problem for problem in error.value.problems), error.value.problems
-
-
-def test_digest_of_an_earlier_study_is_unchanged():
-    """Keys that came later are not written down while they are not used."""
-    assert set(ArmSpec(method="bln").model_dump(mode="json")) == {
-        "method",
-        "name",
-        "semantics",
-        "epsilon",
-        "momentum",
-        "judged_under",
-        "population",
-    }
-    digest = parse_study(STUDY % "bln").digest
-    assert digest == "8efd9ad4604d6312de691551e120115be2456aeb19d545996bcbeaade00f78b9"
