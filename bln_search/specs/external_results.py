@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import base64
-from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from bln_search.core.enums import Split
 from bln_search.core.method import Method
@@ -28,7 +27,7 @@ from bln_search.specs.sections.external import (
     Text,
 )
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.spec_section import SpecSection, require_storable_text, require_unique
+from bln_search.specs.spec_section import SpecSection, Storable, Unique
 from bln_search.specs.study import StudySpec
 
 _MOST_EVALUATIONS = 100_000
@@ -62,7 +61,7 @@ class ExternalEvaluation(ExternalInferenceRow):
     split: Literal[Split.VALIDATION, Split.TEST]
     condition: Annotated[str, StringConstraints(pattern=f"^$|{CONDITION_PATTERN}")] = ""
     state: EvaluationState
-    reason: Annotated[str, StringConstraints(min_length=1, max_length=2000)] | None = None
+    reason: Annotated[str, StringConstraints(min_length=1, max_length=2000), Storable] | None = None
     loss: float | None = None
     losses: Encoded | None = Field(default=None, repr=False)
     correct: Encoded | None = Field(default=None, repr=False)
@@ -71,11 +70,6 @@ class ExternalEvaluation(ExternalInferenceRow):
     def key(self) -> EvaluationKey:
         """Configuration, estimate, batch size, split and condition."""
         return EvaluationKey(self.configuration, self.estimate, self.batch_size, self.split, self.condition)
-
-    @field_validator("reason")
-    @classmethod
-    def _check_reason_is_storable(cls, reason: str | None) -> str | None:
-        return None if reason is None else require_storable_text(reason)
 
     @model_validator(mode="after")
     def _check_estimate_and_state(self) -> ExternalEvaluation:
@@ -119,13 +113,11 @@ class ExternalResults(SpecSection):
 
     format: Annotated[int, Field(ge=1, le=1)] = 1
     name: str = Field(pattern=NAME_PATTERN)
-    title: Annotated[str, StringConstraints(max_length=300)] = ""
+    title: Annotated[str, StringConstraints(max_length=300), Storable] = ""
     method: Method
     data: Text = "external"
     model: Text = "external"
-    networks: Annotated[tuple[ExternalNetwork, ...], AfterValidator(partial(require_unique, name="networks"))] = Field(
-        min_length=1, max_length=1000
-    )
+    networks: Annotated[tuple[ExternalNetwork, ...], Unique] = Field(min_length=1, max_length=1000)
     examples: Examples
     ranked_on: Literal[Split.VALIDATION, Split.TEST] = Split.VALIDATION
     per_slot: bool = False
@@ -135,11 +127,6 @@ class ExternalResults(SpecSection):
     conditions: dict[ConditionName, Examples] = Field(default={}, max_length=64)
     score: ExternalLossDescription | None = None
     evaluations: tuple[ExternalEvaluation, ...] = Field(min_length=1, max_length=_MOST_EVALUATIONS)
-
-    @field_validator("title", "data", "model")
-    @classmethod
-    def _check_texts_are_storable(cls, text: str) -> str:
-        return require_storable_text(text)
 
     @model_validator(mode="after")
     def _check_ranking_condition(self) -> ExternalResults:

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any, ClassVar, TypeVar, get_args
+from collections.abc import Sequence
+from typing import Any, ClassVar, get_args
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationInfo,
+    model_serializer,
+    model_validator,
+)
 
 
 def require_storable_text(text: str) -> str:
@@ -98,12 +107,21 @@ def drop_defaults_of_later_keys(section: SpecSection, values: dict[str, Any]) ->
     return values
 
 
-Entry = TypeVar("Entry")
-
-
-def require_unique(values: tuple[Entry, ...], name: str) -> tuple[Entry, ...]:
-    """Return the values. Raises ValueError if a value is repeated."""
+def require_unique(values: Sequence[Any], name: str) -> None:
+    """Raise ValueError if a value is repeated."""
     repeated = next((value for position, value in enumerate(values) if value in values[:position]), None)
     if repeated is not None:
         raise ValueError(f"{name} has the value {repeated} more than once: write each value once")
+
+
+def _check_unique(values: Any, info: ValidationInfo) -> Any:
+    if isinstance(values, tuple):
+        require_unique(values, str(info.field_name))
     return values
+
+
+Unique = AfterValidator(_check_unique)
+"""Annotation of a list in which no value is repeated."""
+
+Storable = AfterValidator(require_storable_text)
+"""Annotation of a text that any file and database can store."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, SerializerFunctionWrapHandler, field_validator, model_serializer, model_validator
 from pydantic.json_schema import SkipJsonSchema
@@ -24,15 +24,15 @@ from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.search import Sampler, SearchSpec, num_points_per_arm
-from bln_search.specs.sections.seeds import Seeds, SeedsUntilDecided
+from bln_search.specs.sections.seeds import Seeds
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
 from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.spec_section import (
     SpecSection,
+    Unique,
     check_storable_texts_and_size,
     drop_defaults_of_later_keys,
-    require_unique,
 )
 
 _SUBMITTED_KEYS = {
@@ -75,7 +75,7 @@ class StudySpec(SpecSection):
     model: ModelSpec
     arms: tuple[ArmSpec, ...] = Field(min_length=1, max_length=64)
     training: TrainingSpec = TrainingSpec()
-    seeds: Seeds = (0, 1, 2)
+    seeds: Annotated[Seeds, Unique] = (0, 1, 2)
     evaluation: EvaluationSpec = EvaluationSpec()
     ranking: RankingSpec = RankingSpec()
     space: Space | None = Field(default=None, max_length=64)
@@ -198,11 +198,6 @@ class StudySpec(SpecSection):
         if repeated:
             raise ValueError(f"two arms are called {', '.join(sorted(repeated))}: give each a `name` of its own")
         return arms
-
-    @field_validator("seeds")
-    @classmethod
-    def _check_unique_seeds(cls, seeds: tuple[int, ...] | SeedsUntilDecided) -> tuple[int, ...] | SeedsUntilDecided:
-        return require_unique(seeds, "seeds") if isinstance(seeds, tuple) else seeds
 
     @model_validator(mode="after")
     def _check_arms(self) -> StudySpec:

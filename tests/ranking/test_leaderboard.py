@@ -97,13 +97,6 @@ def test_row_without_the_deciding_split_is_not_ranked():
     assert [(str(row.configuration), row.rank) for row in board.rows] == [("FFFF", 1), ("TTTT", None)]
 
 
-def test_one_seed_has_no_deviation():
-    assert (
-        build_leaderboard_from_evaluations([measured("FFFF", 1.0)]).rows[0].metrics[Split.VALIDATION].loss.deviation
-        is None
-    )
-
-
 @pytest.mark.parametrize("state", [EvaluationState.UNDEFINED, EvaluationState.DIVERGED])
 def test_undefined_or_diverged_row_is_last_without_rank(state):
     board = build_leaderboard_from_evaluations(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Annotated, Any, TypeVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from bln_search.core.configuration import (
     InferenceConfiguration,
@@ -19,7 +19,7 @@ from bln_search.core.method import Method, StatisticSource, source_of_mbn
 from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.fine_tune import FineTuneSpec
 from bln_search.specs.sections.schedule import Constant, Ramp, Schedule, Steps
-from bln_search.specs.spec_section import SpecSection, require_unique
+from bln_search.specs.spec_section import SpecSection, Unique
 
 PAPER_LAMBDA = Steps(steps={0.0: 0.1, 0.4: 0.5, 0.6: 0.9})
 """λ of the MBN paper: 0.1, then 0.5 at 40 % and 0.9 at 60 % of training."""
@@ -79,15 +79,17 @@ _NOT_WITHOUT_NORMALIZATION = ("semantics", "epsilon", "momentum", "population", 
 """Options that have no effect in a network without normalization."""
 
 
-def require_nameable_estimates(value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-    """Return the estimates. Raises ValueError if one of the memory is among them."""
-    for estimate in value:
-        if estimate.has_own_source_letter:
-            raise ValueError(
-                f"{estimate} cannot be named as a population estimate: configurations with M, L, C and A read it by "
-                "their letter"
-            )
-    return value
+def _require_nameable(estimate: PopulationEstimate) -> PopulationEstimate:
+    if estimate.has_own_source_letter:
+        raise ValueError(
+            f"{estimate} cannot be named as a population estimate: configurations with M, L, C and A read it by their "
+            "letter"
+        )
+    return estimate
+
+
+NameableEstimate = Annotated[PopulationEstimate, AfterValidator(_require_nameable)]
+"""A population estimate that no letter of a configuration names by itself."""
 
 
 class ArmSpec(SpecSection):
@@ -142,10 +144,10 @@ class ArmSpec(SpecSection):
     epsilon: Annotated[float, Field(gt=0, le=1)] | None = None
     momentum: Annotated[float, Field(gt=0, lt=1), LayerOption("momentum", 0.99, is_shared=True)] = 0.99
     judged_under: ConfigurationCode | None = None
-    population: tuple[PopulationEstimate, ...] | None = Field(default=None, min_length=1)
+    population: Annotated[tuple[NameableEstimate, ...], Field(min_length=1), Unique] | None = None
     memory: Annotated[Annotated[int, Field(ge=1, le=100_000)] | None, LayerOption("memory_size", 20)] = None
     memory_decay: Annotated[Annotated[float, Field(gt=0, le=1)] | None, LayerOption("memory_decay", 0.9)] = None
-    memory_sources: Annotated[tuple[MbnStatisticSource, ...] | None, LayerOption("memory_sources")] = Field(
+    memory_sources: Annotated[tuple[MbnStatisticSource, ...] | None, Unique, LayerOption("memory_sources")] = Field(
         default=None, min_length=1
     )
     between_variance: Annotated[bool | None, LayerOption("between_variance")] = None
@@ -201,20 +203,6 @@ class ArmSpec(SpecSection):
     def _is_set(self, key: str) -> bool:
         """Does the value of a key differ from its default?"""
         return bool(getattr(self, key) != type(self).model_fields[key].default)
-
-    @field_validator("memory_sources")
-    @classmethod
-    def _check_memory_sources(
-        cls, value: tuple[MbnStatisticSource, ...] | None
-    ) -> tuple[MbnStatisticSource, ...] | None:
-        return None if value is None else require_unique(value, "memory_sources")
-
-    @field_validator("population")
-    @classmethod
-    def _check_population_estimates(
-        cls, value: tuple[PopulationEstimate, ...] | None
-    ) -> tuple[PopulationEstimate, ...] | None:
-        return None if value is None else require_nameable_estimates(require_unique(value, "population"))
 
     @model_validator(mode="after")
     def _check_checkpoint_selection_configuration(self) -> ArmSpec:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import partial
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, PopulationEstimate, Split
-from bln_search.specs.sections.arm import require_nameable_estimates
+from bln_search.specs.sections.arm import NameableEstimate
 from bln_search.specs.sections.blend import BlendWeight
 from bln_search.specs.sections.condition import ConditionSpec
-from bln_search.specs.spec_section import SpecSection, require_unique
+from bln_search.specs.spec_section import SpecSection, Unique
 
 BatchSizes = Annotated[
     tuple[Annotated[int, Field(ge=1, le=1_000_000)], ...],
     Field(min_length=1, max_length=64),
-    AfterValidator(partial(require_unique, name="batch_sizes")),
+    Unique,
 ]
 """Inference mini-batch sizes without repetition."""
 
@@ -68,25 +66,17 @@ class EvaluationSpec(SpecSection):
 
     added_later = frozenset({"conditions", "lengths", "blends", "splits", "train_examples"})
 
-    population: tuple[PopulationEstimate, ...] = Field(default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8)
+    population: Annotated[tuple[NameableEstimate, ...], Unique] = Field(
+        default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8
+    )
     correction: Correction = Correction.BESSEL
     per_slot: bool = False
     splits: tuple[Literal[Split.TRAIN], ...] = Field(default=(), max_length=1)
     train_examples: TrainSplitSelection = TrainSplitSelection.ALL
     batch_sizes: BatchSizes | None = None
     conditions: tuple[ConditionSpec, ...] = Field(default=(), max_length=64)
-    lengths: tuple[Annotated[int, Field(ge=1, le=10_000)], ...] = Field(default=(), max_length=16)
-    blends: tuple[BlendWeight, ...] = Field(default=(), max_length=32)
-
-    @field_validator("population")
-    @classmethod
-    def _check_population(cls, value: tuple[PopulationEstimate, ...]) -> tuple[PopulationEstimate, ...]:
-        return require_nameable_estimates(require_unique(value, "population"))
-
-    @field_validator("lengths")
-    @classmethod
-    def _check_lengths(cls, value: tuple[int, ...]) -> tuple[int, ...]:
-        return require_unique(value, "lengths")
+    lengths: Annotated[tuple[Annotated[int, Field(ge=1, le=10_000)], ...], Unique] = Field(default=(), max_length=16)
+    blends: Annotated[tuple[BlendWeight, ...], Unique] = Field(default=(), max_length=32)
 
     @model_validator(mode="after")
     def _check_train_examples(self) -> EvaluationSpec:
@@ -98,11 +88,6 @@ class EvaluationSpec(SpecSection):
     def evaluated_splits(self) -> tuple[Split, ...]:
         """The splits on which every network is evaluated, on clean images."""
         return (*EVALUATED_SPLITS, *self.splits)
-
-    @field_validator("blends")
-    @classmethod
-    def _check_blends(cls, value: tuple[PopulationWeight, ...]) -> tuple[PopulationWeight, ...]:
-        return require_unique(value, "blends")
 
     @field_validator("conditions")
     @classmethod

@@ -13,7 +13,7 @@ from bln_search.core.loss_description import LossDescription
 from bln_search.core.names import CONDITION_PATTERN
 from bln_search.specs.sections.condition import CLEAN, RESERVED_NAMES
 from bln_search.specs.sections.configuration_code import ConfigurationCode
-from bln_search.specs.spec_section import SpecSection, require_storable_text
+from bln_search.specs.spec_section import SpecSection, Storable
 
 EXTERNAL_ARM = "network"
 """Label of the only arm of a study with external results."""
@@ -38,7 +38,7 @@ Code = Annotated[
 
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 EstimateLabel = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-Text = Annotated[str, StringConstraints(min_length=1, max_length=64)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=64), Storable]
 
 
 def _check_condition_name(name: str) -> str:
@@ -62,11 +62,6 @@ class ExternalNetwork(SpecSection):
 
     name: Text
     sha256: Sha256 | None = None
-
-    @field_validator("name")
-    @classmethod
-    def _check_name_is_storable(cls, name: str) -> str:
-        return require_storable_text(name)
 
 
 class ExternalBaseline(SpecSection):
@@ -100,13 +95,8 @@ class ExternalLossDescription(SpecSection):
     """
 
     name: Text
-    unit: Annotated[str, StringConstraints(max_length=32)] = ""
+    unit: Annotated[str, StringConstraints(max_length=32), Storable] = ""
     has_accuracy: bool
-
-    @field_validator("name", "unit")
-    @classmethod
-    def _check_texts_are_storable(cls, text: str) -> str:
-        return require_storable_text(text)
 
     @property
     def description(self) -> LossDescription:

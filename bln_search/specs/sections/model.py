@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from bln_search.core.method import Method
 from bln_search.core.model_info import ModelInfo, NormPlacement
 from bln_search.core.registry import MODELS
 from bln_search.specs.own_options import SectionWithOwnOptions
-from bln_search.specs.spec_section import require_unique
+from bln_search.specs.spec_section import Unique
 
 
 class ModelSpec(SectionWithOwnOptions):
@@ -55,7 +55,7 @@ class ModelSpec(SectionWithOwnOptions):
     widths: tuple[Annotated[int, Field(ge=1, le=65_536)], ...] | None = Field(default=None, min_length=1, max_length=32)
     activation: Literal["tanh", "relu", "logistic", "sloped_relu"] | None = None
     placement: Literal["after", "before"] | None = None
-    output_norm: tuple[Method, ...] | None = Field(default=None, min_length=1)
+    output_norm: Annotated[tuple[Method, ...] | None, Unique] = Field(default=None, min_length=1)
     embedding: Annotated[int, Field(ge=1, le=65_536)] | None = None
     dense: Annotated[int, Field(ge=1, le=65_536)] | None = None
     dense_weights: Literal["glorot", "orthogonal"] | None = None
@@ -72,11 +72,6 @@ class ModelSpec(SectionWithOwnOptions):
         """The type of each option that the model alone has; None for a model without a description."""
         info = MODELS.find_info(name)
         return None if info is None else info.own_options
-
-    @field_validator("output_norm")
-    @classmethod
-    def _check_output_norm(cls, value: tuple[Method, ...] | None) -> tuple[Method, ...] | None:
-        return None if value is None else require_unique(value, "output_norm")
 
     @model_validator(mode="after")
     def _check_recurrent_cell_options(self) -> ModelSpec:

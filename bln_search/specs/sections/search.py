@@ -15,7 +15,7 @@ from bln_search.specs.sections.space import (
     list_values_if_finite,
     num_grid_points,
 )
-from bln_search.specs.spec_section import SpecSection, require_unique
+from bln_search.specs.spec_section import SpecSection, Unique
 
 
 class Sampler(StrEnum):
@@ -91,19 +91,18 @@ class SearchSpec(SpecSection):
     sampler: Sampler = Sampler.TPE
     pruner: Pruner = Pruner.NONE
     trials: Annotated[int, Field(ge=1, le=100_000)] = 50
-    objectives: tuple[Objective, ...] = Field(default=(Objective.LOSS,), min_length=1, max_length=4)
+    objectives: Annotated[tuple[Objective, ...], Unique] = Field(default=(Objective.LOSS,), min_length=1, max_length=4)
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     startup: Annotated[int, Field(ge=1, le=10_000)] = 10
     min_epochs: Annotated[int, Field(ge=1, le=100_000)] = 1
     then_train: bool = False
     epochs: Annotated[int, Field(ge=1, le=100_000)] | None = None
-    trial_seeds: tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] | None = Field(
+    trial_seeds: Annotated[tuple[Annotated[int, Field(ge=0, lt=2**32)], ...] | None, Unique] = Field(
         default=None, min_length=1, max_length=1000
     )
 
     @model_validator(mode="after")
     def _check_option_combinations(self) -> SearchSpec:
-        require_unique(self.objectives, "objectives")
         has_several_objectives = len(self.objectives) > 1
         if has_several_objectives and self.sampler is Sampler.CMAES:
             raise ValueError("the sampler cmaes takes one objective; choose nsga2, tpe, gp or random for several")
@@ -126,8 +125,6 @@ class SearchSpec(SpecSection):
             raise ValueError(
                 "then_train trains the best point of each arm; several objectives have no best point: give one"
             )
-        if self.trial_seeds is not None:
-            require_unique(self.trial_seeds, "trial_seeds")
         return self
 
     def find_space_problem(self, space: Space, seeds: int) -> str | None:

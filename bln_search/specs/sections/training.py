@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from bln_search.core.enums import CheckpointRule, Split
 from bln_search.specs.sections.initialization import InitializationSpec
 from bln_search.specs.sections.precision import TrainingPrecision
-from bln_search.specs.spec_section import SpecSection, require_unique
+from bln_search.specs.spec_section import SpecSection, Unique
 
 Positive = Annotated[float, Field(gt=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
@@ -170,7 +170,7 @@ class TrainingSpec(SpecSection):
     order: BatchOrder = BatchOrder.SHUFFLED
     checkpoint: CheckpointRule = CheckpointRule.BEST_VALIDATION
     augmentation: AugmentationSpec | None = None
-    epoch_splits: tuple[Literal[Split.VALIDATION, Split.TEST], ...] = (Split.VALIDATION,)
+    epoch_splits: Annotated[tuple[Literal[Split.VALIDATION, Split.TEST], ...], Unique] = (Split.VALIDATION,)
     initialization: InitializationSpec | None = None
     precision: TrainingPrecision = TrainingPrecision.FLOAT32
     compile: bool = False
@@ -181,7 +181,7 @@ class TrainingSpec(SpecSection):
     def _check_epoch_splits(cls, value: tuple[Split, ...]) -> tuple[Split, ...]:
         if Split.VALIDATION not in value:
             raise ValueError("epoch_splits needs validation, by which epochs are compared: write [validation, test]")
-        return require_unique(value, "epoch_splits")
+        return value
 
     @model_validator(mode="after")
     def _check_optimizer_options(self) -> TrainingSpec:

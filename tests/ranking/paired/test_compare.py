@@ -8,7 +8,7 @@ from scipy import stats
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.ranking.comparison import Comparison, Question, RowVerdict
+from bln_search.ranking.comparison import Question, RowVerdict
 from bln_search.ranking.paired import OutcomeTable, compare_rows
 from tests.ranking.tables import ROWS, draw
 
@@ -97,12 +97,6 @@ def test_first_place_shares_sum_to_one():
     assert comparison.rows[5].first_share == 0
 
 
-def test_comparison_survives_storage():
-    comparison = compare_table(three_levels(), not_compared=3)
-    assert comparison.not_compared == 3
-    assert Comparison.model_validate_json(comparison.model_dump_json()) == comparison
-
-
 def test_comparison_is_reproducible_by_seed():
     outcome_table = draw(np.random.default_rng(2), rows=4)
     assert (
@@ -113,23 +107,6 @@ def test_comparison_is_reproducible_by_seed():
         compare_table(outcome_table, random=1).model_dump_json()
         != compare_table(outcome_table, random=2).model_dump_json()
     )
-
-
-def test_order_of_input_rows_does_not_matter():
-    outcome_table = three_levels()
-    turned = outcome_table.restrict_to_rows(range(5, -1, -1))
-    comparison = compare_table(outcome_table)
-    reordered_comparison = compare_rows(ROWS[5::-1], turned, Split.VALIDATION)
-    assert [row.key for row in reordered_comparison.rows] == [row.key for row in comparison.rows]
-    assert [row.above_best.p for row in reordered_comparison.rows] == pytest.approx(
-        [row.above_best.p for row in comparison.rows], rel=1e-6
-    )
-
-
-def test_one_seed_is_compared_over_its_examples():
-    comparison = compare_table(three_levels(seeds=1))
-    assert (comparison.seeds, comparison.question) == (1, Question.THESE_NETWORKS)
-    assert [row.is_worse for row in comparison.rows] == [False, False, True, True, True, True]
 
 
 def test_one_row_is_the_best_row():

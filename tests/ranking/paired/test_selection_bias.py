@@ -94,11 +94,6 @@ def test_one_row_has_no_selection_bias(seeds):
     assert estimate_selection_bias(draw(np.random.default_rng(0), seeds=seeds, rows=1)) == 0
 
 
-def test_identical_rows_have_no_selection_bias():
-    losses = draw(np.random.default_rng(0), seeds=3, rows=1).losses
-    assert estimate_selection_bias(table_of(np.repeat(losses, 4, axis=1))) == 0
-
-
 def test_common_losses_of_examples_do_not_matter():
     losses = draw(np.random.default_rng(3), seeds=3, rows=4, of_seed=0.2).losses.astype(np.float64)
     cost = 100 * np.random.default_rng(4).normal(size=losses.shape[2])

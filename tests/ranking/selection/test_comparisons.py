@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
-import numpy as np
 import pytest
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
@@ -58,20 +55,6 @@ def test_rows_without_population_have_their_own_evaluation_setting():
     assert list(group_losses_by_setting_and_configuration({row_key("FFFF", None): {0: 0.3}})) == [
         RowKeyWithoutConfiguration("bln", "", None, 25)
     ]
-
-
-def test_effects_equal_least_squares_on_coded_switches():
-    rng = np.random.default_rng(2)
-    table = {configuration: {seed: float(rng.normal()) for seed in range(3)} for configuration in BLN}
-    effects = {effect.name: effect.size.mean for effect in compute_factorial_effects(table)}
-    columns = [(0,), (1,), (2,), (3,), *itertools.combinations(range(4), 2)]
-    codes = np.array([[1 if letter == "T" else -1 for letter in str(configuration)] for configuration in BLN])
-    design = np.column_stack([np.ones(16), *(codes[:, list(column)].prod(1) for column in columns)])
-    means = np.array([np.mean(list(values.values())) for values in table.values()])
-    fitted = np.linalg.lstsq(design, means, rcond=None)[0][1:] * 2
-    assert list(effects.values()) == pytest.approx(fitted.tolist())
-    assert list(effects)[:4] == ["E_B", "Std_B", "E_F", "Std_F"]
-    assert list(effects)[4] == "E_B × Std_B"
 
 
 def test_effects_need_every_configuration():

@@ -154,15 +154,6 @@ def test_verdict_is_about_the_recommended_row(comparison, verdict):
     assert recommend_row(comparison, {}).verdict is verdict
 
 
-def test_no_deterministic_row_gives_no_alternative():
-    recommendation = recommend_row(compared("FFFF", "FTTT"), {})
-    assert (recommendation.deterministic, recommendation.alternative) == (False, None)
-
-
-def test_deterministic_row_has_no_batch_sizes():
-    assert recommend_row(compared("TTTT"), {}).batch_sizes is None
-
-
 def test_batch_sizes_are_those_near_the_best_row():
     def figures_at(size, losses, rival_losses):
         key = RowKey("bln", "", InferenceConfiguration("FTTT"), FROZEN, size)

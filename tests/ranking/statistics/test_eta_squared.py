@@ -52,31 +52,10 @@ def statsmodels_shares(table):
 @pytest.mark.parametrize("method", [method for method in Method if method.statistics])
 def test_shares_equal_statsmodels(method):
     table = values(method)
-    shares = {share.name: share.share for share in variance_shares_of_factors(table)}
-    assert shares == pytest.approx(statsmodels_shares(table), abs=1e-12)
-
-
-@pytest.mark.parametrize("random", range(5))
-def test_shares_sum_to_one_in_decreasing_order(random):
-    shares = variance_shares_of_factors(values(random=random))
-    assert sum(share.share for share in shares) == pytest.approx(1)
-    factor_shares = [share.share for share in shares[:-2]]
-    assert factor_shares == sorted(factor_shares, reverse=True)
-    assert [share.name for share in shares[-2:]] == [SWITCH_INTERACTIONS, RESIDUAL]
-
-
-def test_main_effect_is_the_share_of_its_switch():
-    table = {key: float(str(key[0])[1] == "T") for key in values()}
-    first, *other_shares = variance_shares_of_factors(table)
-    assert (first.name, first.share) == ("Std_B", pytest.approx(1))
-    assert [share.share for share in other_shares] == pytest.approx([0] * 8, abs=1e-15)
-
-
-def test_interaction_is_no_share_of_either_switch():
-    table = {key: float(str(key[0])[0] == str(key[0])[2]) for key in values()}
-    shares = {share.name: share.share for share in variance_shares_of_factors(table)}
-    assert shares[SWITCH_INTERACTIONS] == pytest.approx(1)
-    assert shares["E_B"] == shares["E_F"] == pytest.approx(0)
+    shares = variance_shares_of_factors(table)
+    assert dict(shares) == pytest.approx(statsmodels_shares(table), abs=1e-12)
+    factors = [share.share for share in shares if share.name not in (SWITCH_INTERACTIONS, RESIDUAL)]
+    assert factors == sorted(factors, reverse=True)
 
 
 def test_large_offset_changes_no_share():
@@ -107,16 +86,12 @@ def test_a_single_switch_has_no_interactions():
 
 def test_missing_value_gives_no_shares():
     table = values()
+    assert variance_shares_of_factors(table | {next(iter(table)): float("nan")}) is None
     for key in list(table)[::17]:
         assert (
             variance_shares_of_factors({other_key: value for other_key, value in table.items() if other_key != key})
             is None
         )
-
-
-def test_infinite_value_counts_as_missing():
-    table = values()
-    assert variance_shares_of_factors(table | {next(iter(table)): float("nan")}) is None
 
 
 def test_incomplete_configurations_have_no_shares():

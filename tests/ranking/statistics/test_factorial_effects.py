@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -34,10 +33,6 @@ def test_four_switches_have_binomial_counts_of_effects(order, counts):
     assert len(effect_orders) == sum(counts)
 
 
-def test_default_order_is_two():
-    assert compute_factorial_effects(values(1)) == compute_factorial_effects(values(1), 2)
-
-
 def test_effects_of_every_order_equal_least_squares():
     table = values(2)
     design = np.column_stack([np.ones(16), *(CODES[:, list(subset)].prod(1) for subset in SUBSETS)])
@@ -49,42 +44,12 @@ def test_effects_of_every_order_equal_least_squares():
     ]
 
 
-def test_effects_reconstruct_every_mean():
-    table = values(3)
-    effect_means = np.array([effect.size.mean for effect in compute_factorial_effects(table, 4)])
-    signs = np.column_stack([CODES[:, list(subset)].prod(1) for subset in SUBSETS])
-    assert means(table).mean() + signs @ effect_means / 2 == pytest.approx(means(table), abs=1e-14)
-
-
-def test_squared_effects_sum_to_the_variance():
-    table = values(4)
-    effect_means = [effect.size.mean for effect in compute_factorial_effects(table, 4)]
-    assert sum(size**2 for size in effect_means) / 4 == pytest.approx(means(table).var())
-
-
-def test_interaction_is_half_the_difference_of_effects():
-    table = values(5)
-    single = {sign: means(table)[CODES[:, 1] == sign] @ CODES[CODES[:, 1] == sign, 0] / 4 for sign in (1, -1)}
-    pair = next(effect for effect in compute_factorial_effects(table) if effect.name == "E_B × Std_B")
-    assert pair.size.mean == pytest.approx((single[1] - single[-1]) / 2)
-
-
 def test_interval_is_students_t_over_seeds():
     table = values(6)
     by_seed = [CODES.prod(1) @ np.array([table[configuration][seed] for configuration in BLN]) / 8 for seed in range(5)]
     low, high = stats.t.interval(0.95, 4, np.mean(by_seed), stats.sem(by_seed))
     last = compute_factorial_effects(table, 4)[-1].size
     assert (last.low, last.high) == pytest.approx((low, high))
-
-
-def test_accuracies_have_effects_too():
-    table = values(7)
-    accuracies = {
-        configuration: {seed: 1 - value / 10 for seed, value in by_seed.items()}
-        for configuration, by_seed in table.items()
-    }
-    pairs = zip(compute_factorial_effects(table, 4), compute_factorial_effects(accuracies, 4), strict=True)
-    assert all(math.isclose(of_accuracy.size.mean, -of_loss.size.mean / 10) for of_loss, of_accuracy in pairs)
 
 
 def test_two_switches_have_three_effects_at_any_order():

@@ -34,11 +34,6 @@ def test_two_sided_p_in_the_tail_equals_scipy(t, degrees):
     assert two_sided_p_value(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-9, abs=1e-300)
 
 
-@pytest.mark.parametrize("t", [200.0, 1e9, 1e200])
-def test_two_sided_p_of_one_degree_is_cauchy(t):
-    assert two_sided_p_value(t, 1) == pytest.approx(2 / math.pi * math.atan(1 / t), rel=1e-12)
-
-
 @pytest.mark.parametrize("degrees", [1, 2, 9])
 def test_p_of_an_infinite_t_is_zero(degrees):
     assert two_sided_p_value(math.inf, degrees) == 0
@@ -68,15 +63,6 @@ def test_interval_equals_scipy(values):
 def test_one_value_has_no_interval():
     interval = mean_with_t_interval([0.5])
     assert (interval.mean, interval.low, interval.high, interval.excludes_zero) == (0.5, None, None, False)
-
-
-@given(st.lists(NUMBERS, min_size=2, max_size=8, unique=True), st.lists(NUMBERS, min_size=2, max_size=8, unique=True))
-def test_welch_interval_contains_scipys(first, second):
-    interval = welch_interval(first, second)
-    wide = stats.ttest_ind(first, second, equal_var=False).confidence_interval(0.95)
-    assert interval.mean == pytest.approx(np.mean(first) - np.mean(second), abs=1e-9)
-    assert interval.low <= wide.low + 1e-6 * abs(wide.low) + 1e-9
-    assert interval.high >= wide.high - 1e-6 * abs(wide.high) - 1e-9
 
 
 @pytest.mark.parametrize(("first_size", "second_size"), [(2, 2), (2, 9), (5, 5), (12, 3)])

@@ -10,7 +10,6 @@ from bench.support.loss_table import TableLossSource
 from bln_search.evaluation.tree.trie import digits_of_all_configurations
 from bln_search.search.layers.loss_source import CachedNetworkLossSource
 from tests.evaluation.tree.builders import draw_digits, make_evaluator
-from tests.search.layers.tables import additive, plain_space, table_source
 
 
 class Counting:
@@ -98,10 +97,3 @@ def test_loss_table_equals_the_network():
     for batches in ([0, 1, 2, 3], [3, 1]):
         expected = CachedNetworkLossSource(tree).sum_losses(digits, batches)
         np.testing.assert_allclose(table.sum_losses(digits, batches), expected, rtol=1e-12)
-
-
-def test_nan_losses_of_a_table_are_infinite():
-    space = plain_space(2)
-    means = additive(space)
-    means[0] = np.nan
-    assert np.isposinf(table_source(space, means).sum_losses(np.zeros((1, 2), np.uint8), [0, 1])).all()

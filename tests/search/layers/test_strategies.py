@@ -150,12 +150,6 @@ def test_search_ends_when_all_losses_are_nan(kind):
     assert objective.best.loss == np.inf
 
 
-def test_wider_beam_evaluates_more():
-    narrow, wide = (run_search(LayerSearchAlgorithm.BEAM, 10**5, width=width) for width in (1, 16))
-    assert narrow.spent < wide.spent
-    assert wide.best.loss <= narrow.best.loss
-
-
 def test_beam_as_wide_as_the_space_finds_the_best():
     space = plain_space(2)
     means = np.random.default_rng(0).random(space.num_configurations)
