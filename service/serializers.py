@@ -12,7 +12,7 @@ from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.events import EventRecord
 from bln_search.storage.listing.studies import StudyListItem, StudyListItemWithSpec
-from bln_search.storage.listing.trial_activity import TrialActivity
+from bln_search.storage.listing.trials import TrialActivity
 from bln_search.storage.results.evaluations import EvaluationRecord
 from service.schemas.base import project
 from service.schemas.results import ConfigurationOut, EvaluationOut, EventOut, Trial

@@ -16,22 +16,6 @@ from bln_search.client.stream import iter_server_sent_events
 from bln_search.ranking.analysis import Analysis
 
 
-@pytest.mark.parametrize(
-    "server", ["http://127.0.0.1:9", "http://nowhere.invalid", "ftp://x", "nonsense", "http://[", ""]
-)
-def test_unreachable_server_is_one_clear_error(server):
-    with pytest.raises(ServiceError) as error, Client(server, "bln_x", patience=0.1) as client:
-        client.study(1)
-    assert error.value.status == 0
-    assert "\n" not in str(error.value)
-
-
-def test_token_invalid_in_a_header_is_one_clear_error():
-    for token in ("a\nb", "é" * 3):
-        with pytest.raises(ServiceError), Client("http://127.0.0.1:9", token, patience=0.1) as client:
-            client.study(1)
-
-
 class Other(http.server.BaseHTTPRequestHandler):
     """Something else than bln-search."""
 

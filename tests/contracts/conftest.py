@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,14 @@ def create_ledger(request, tmp_path):
     yield make
     for opened_ledger in ledgers:
         opened_ledger.close()
+
+
+@pytest.fixture
+def wait(ledger):
+    """Advance the clock of the ledger, which stands still otherwise."""
+    start, elapsed = ledger.now(), [timedelta(0)]
+    ledger.database.clock = lambda: start + elapsed[0]
+    return lambda duration: elapsed.__setitem__(0, elapsed[0] + duration)
 
 
 @pytest.fixture

@@ -11,12 +11,10 @@ from sqlalchemy import select
 
 from bln_search.core.enums import Scope
 from bln_search.core.states import StudyState
-from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, StudyRow, WorkerRow
-
-STUDY = "{name: NAME, data: {name: digits}, model: {name: mlp}, arms: [{method: bln}], seeds: [0]}"
+from tests.contracts.queued_studies import study
 
 SHIFTED = """
 import datetime, sys, time
@@ -46,10 +44,6 @@ for study_id in map(int, sys.argv[3:]):
 print("workers", *[worker.name for worker in ledger.workers.list_live_workers()])
 """
 """A worker whose clock is wrong, which asks for everything there is."""
-
-
-def study(name):
-    return parse_study(STUDY.replace("NAME", name))
 
 
 @pytest.fixture

@@ -13,14 +13,10 @@ from tests.contracts.queued_studies import CAP, all_are_alive, study
 from tests.support.service_world import finish_trial
 
 
-@pytest.fixture
-def ledger(ledger):
-    """A ledger, whose `wait` advances its clock."""
+@pytest.fixture(autouse=True)
+def account(ledger):
+    """Workers claim studies of accounts."""
     ledger.tokens.create_token("ada", Scope.WRITE)
-    start, elapsed = ledger.now(), [timedelta(0)]
-    ledger.database.clock = lambda: start + elapsed[0]
-    ledger.wait = lambda seconds: elapsed.__setitem__(0, elapsed[0] + timedelta(seconds=seconds))
-    return ledger
 
 
 def read_metrics(ledger):
@@ -67,24 +63,24 @@ def test_every_stored_state_is_counted_even_without_records(ledger):
     }
 
 
-def test_oldest_waiting_study_has_its_time(ledger):
+def test_oldest_waiting_study_has_its_time(ledger, wait):
     ledger.queue.submit_study(study("first"), "ada")
-    ledger.wait(50)
+    wait(timedelta(seconds=50))
     ledger.queue.submit_study(study("second"), "ada")
-    ledger.wait(10)
+    wait(timedelta(seconds=10))
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (2, 60)
     ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP)
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (1, 10)
 
 
-def test_resumed_study_waits_from_its_resumption(ledger):
+def test_resumed_study_waits_from_its_resumption(ledger, wait):
     study_id = ledger.queue.submit_study(study(), "ada").study_id
-    ledger.wait(1000)
+    wait(timedelta(seconds=1000))
     ledger.queue.request_stop(study_id, StopRequest.PAUSE)
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (0, None)
-    ledger.wait(1000)
+    wait(timedelta(seconds=1000))
     ledger.queue.resume(study_id)
-    ledger.wait(5)
+    wait(timedelta(seconds=5))
     ledger.queue.update_study_metadata(study_id, {"name": "renamed"})
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (1, 5)
 
@@ -94,13 +90,13 @@ def test_study_of_a_command_is_not_queued(ledger):
     assert (read_metrics(ledger).waiting, waiting_seconds(ledger)) == (0, None)
 
 
-def test_live_and_busy_workers_are_counted(ledger):
+def test_live_and_busy_workers_are_counted(ledger, wait):
     for worker in ("host/1/0", "host/2/0"):
         ledger.workers.record_heartbeat(worker, "cpu", "0")
     assert (read_metrics(ledger).workers, read_metrics(ledger).busy) == (2, 0)
     ledger.queue.submit_study(study(), "ada")
     ledger.queue.claim_next_study("host/1/0", all_are_alive, CAP)
     assert (read_metrics(ledger).workers, read_metrics(ledger).busy) == (2, 1)
-    ledger.wait(WORKER_TIMEOUT.total_seconds() + 1)
+    wait(WORKER_TIMEOUT + timedelta(seconds=1))
     ledger.workers.record_heartbeat("host/2/0", "cpu", "0")
     assert (read_metrics(ledger).workers, read_metrics(ledger).busy) == (1, 0)

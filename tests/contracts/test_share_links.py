@@ -9,22 +9,17 @@ from sqlalchemy import select, update
 
 from bln_search.core.enums import Scope
 from bln_search.core.errors import ShareLinkLimitError, TokenManagementError
-from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.share_links import MAX_LINKS
 from bln_search.storage.tables import TokenRow
 from bln_search.storage.tokens import TokenKind
-
-STUDY = (
-    "name: {}\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: [{{method: bln}}]\nseeds: [0]\n"
-    "training: {{epochs: 1, batch_size: 25}}\n"
-)
+from tests.contracts.queued_studies import study
 
 
 @pytest.fixture
 def studies(ledger):
     ledger.tokens.create_token("ada", Scope.WRITE)
-    return [ledger.queue.submit_study(parse_study(STUDY.format(name)), "ada").study_id for name in ("one", "two")]
+    return [ledger.queue.submit_study(study(name), "ada").study_id for name in ("one", "two")]
 
 
 def in_days(days):

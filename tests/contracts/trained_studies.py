@@ -36,6 +36,13 @@ def no_worker_is_alive(_worker):
     return False
 
 
+def begin_study(ledger, study=STUDY):
+    """The id of a study that a process runs, and its trials, which wait."""
+    study_id = ledger.studies.store_study_once(study)
+    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    return study_id, ledger.trials.list_claimable_trials(study_id)
+
+
 def finish_trial(ledger, trial, results=None):
     """Record a checkpoint and evaluations, by default `evaluations()`."""
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")

@@ -1,12 +1,12 @@
-"""Evaluations are computed from outcomes; infinite losses have no mean."""
+"""Evaluations are computed from outcomes; the identity of a leaderboard row."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import Split
-from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.enums import PopulationEstimate, Split
+from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes, RowKey
 from bln_search.core.states import EvaluationState
 
 KEY = EvaluationKey(InferenceConfiguration("FFFF"), None, 25, Split.TEST)
@@ -29,3 +29,18 @@ def test_infinite_loss_is_diverged_with_a_reason():
         assert evaluation.loss is None
         assert evaluation.accuracy is None
         assert "1 of 3 examples" in evaluation.reason
+
+
+def row_key(code, estimate):
+    key = EvaluationKey(InferenceConfiguration(code), estimate, 25, Split.TEST)
+    return RowKey.of_evaluation("bln", '{"x": 1}', key)
+
+
+def test_key_omits_the_split():
+    code = InferenceConfiguration("TTFF")
+    assert row_key("TTFF", PopulationEstimate.FROZEN) == RowKey("bln", '{"x": 1}', code, PopulationEstimate.FROZEN, 25)
+
+
+def test_label_names_arm_configuration_and_estimate():
+    assert row_key("TTFF", PopulationEstimate.FROZEN).arm_configuration_and_estimate_label == "bln TTFF frozen"
+    assert row_key("FFFF", None).arm_configuration_and_estimate_label == "bln FFFF"

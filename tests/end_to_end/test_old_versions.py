@@ -22,8 +22,8 @@ from tests.support.database_rows import read_all_rows
 
 pytestmark = [pytest.mark.slow, pytest.mark.promise, pytest.mark.xdist_group("old versions")]
 
-OLD = {"0005": "d07a909bf5d77f7aeaacf17e4d6c8b0c524bada8"}
-"""By schema revision the last commit that wrote it."""
+OLD = {"0005": "f3e447709874f02d3a3d0223324cda6a16750acd"}
+"""By schema revision the first commit that wrote it."""
 
 SPEC = {
     "name": "small",

@@ -1,4 +1,4 @@
-"""A ledger with a complete study, whose rows can be exported."""
+"""A complete study, whose rows can be exported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ArchiveContents, Scope
+from bln_search.core.enums import ArchiveContents
 from bln_search.core.exports import ExportKey, StoredArchive
 from bln_search.core.records import RowKey
 from tests.support.service_world import complete_study
@@ -30,17 +30,7 @@ def everybody_is_alive(_worker):
 
 
 @pytest.fixture
-def ledger(ledger):
-    """A ledger whose `wait` advances its clock."""
-    ledger.tokens.create_token("ada", Scope.WRITE)
-    start, elapsed = ledger.now(), [timedelta(0)]
-    ledger.database.clock = lambda: start + elapsed[0]
-    ledger.wait = lambda duration: elapsed.__setitem__(0, elapsed[0] + duration)
-    return ledger
-
-
-@pytest.fixture
-def exports(ledger):
+def exports(ledger, wait):
     """Requests and jobs of one study of two seeds, in short."""
     study_id = complete_study(ledger, "done", "ada", seeds=(3, 4))
     trials = {trial.seed: trial.id for trial in ledger.trials.list_trials(study_id)}
@@ -63,5 +53,12 @@ def exports(ledger):
         return ledger.exports.find_export(study_id, record.id)
 
     return SimpleNamespace(
-        study_id=study_id, trials=trials, jobs=ledger.export_jobs, request=request, claim=claim, build=build, find=find
+        study_id=study_id,
+        trials=trials,
+        jobs=ledger.export_jobs,
+        request=request,
+        claim=claim,
+        build=build,
+        find=find,
+        wait=wait,
     )

@@ -17,24 +17,24 @@ from tests.contracts.exports.conftest import WEEK, stored
 ALMOST = LEASE - timedelta(seconds=1)
 
 
-def test_oldest_export_is_claimed_by_one_worker(ledger, exports):
+def test_oldest_export_is_claimed_by_one_worker(exports):
     first = exports.request(seed=4)
-    ledger.wait(timedelta(seconds=1))
+    exports.wait(timedelta(seconds=1))
     second = exports.request()
     assert [exports.claim(f"host/{number}/0").id for number in (1, 2)] == [first.id, second.id]
     assert exports.claim("host/3/0") is None
     assert exports.jobs.has_open_exports()
 
 
-def test_export_of_a_lost_worker_is_built_by_another_one(ledger, exports):
+def test_export_of_a_lost_worker_is_built_by_another_one(exports):
     """Nothing is lost: the request waits again, and a late report of the first worker changes nothing."""
     exports.request()
     lost = exports.claim("host/1/0")
-    ledger.wait(ALMOST)
+    exports.wait(ALMOST)
     exports.jobs.record_progress(lost.running_attempt_key, None)  # a heartbeat
-    ledger.wait(ALMOST)
+    exports.wait(ALMOST)
     assert exports.claim("host/2/0") is None
-    ledger.wait(timedelta(seconds=2))
+    exports.wait(timedelta(seconds=2))
     claimed = exports.claim("host/2/0")
     assert (claimed.id, claimed.attempt) == (lost.id, 2)
     for report in (
@@ -89,31 +89,31 @@ def test_release_does_not_count_as_an_attempt_that_failed(exports):
     assert exports.claim() is not None
 
 
-def test_archives_expire_by_age(ledger, exports):
+def test_archives_expire_by_age(exports):
     first = exports.build(1)
-    ledger.wait(timedelta(days=1))
+    exports.wait(timedelta(days=1))
     second = exports.build(2, seed=4)
     assert exports.jobs.expire_and_list_archives(10**9) == []
-    ledger.wait(WEEK - timedelta(hours=1))
+    exports.wait(WEEK - timedelta(hours=1))
     assert exports.jobs.expire_and_list_archives(10**9) == [first.archive.file]
     assert exports.find(first).state is ExportState.EXPIRED
     assert exports.find(second).archive == second.archive
 
 
-def test_first_archives_expire_while_all_are_too_large(ledger, exports):
+def test_first_archives_expire_while_all_are_too_large(exports):
     made = []
     for number, archive_format in enumerate(ArchiveContents, start=1):
         made.append(exports.build(number, size=10, archive_format=archive_format))
-        ledger.wait(timedelta(minutes=1))
+        exports.wait(timedelta(minutes=1))
     assert exports.jobs.expire_and_list_archives(25) == sorted(record.archive.file for record in made[:2])
     assert [exports.find(record).state for record in made] == ["expired", "expired", "ready", "ready"]
 
 
-def test_file_of_two_exports_stays_while_one_is_ready(ledger, exports):
+def test_file_of_two_exports_stays_while_one_is_ready(exports):
     exports.build(1)
-    ledger.wait(timedelta(days=1))
+    exports.wait(timedelta(days=1))
     other = exports.build(1, seed=4)
-    ledger.wait(WEEK - timedelta(hours=1))
+    exports.wait(WEEK - timedelta(hours=1))
     assert exports.jobs.expire_and_list_archives(10**9) == []
     assert exports.find(other).archive == stored(1)
 
@@ -129,11 +129,11 @@ def test_archive_is_kept_by_garbage_collection_until_it_expires(ledger, exports,
     archives = {ready.archive.file, stored(2).file}  # the second is that of a worker that was killed before its report
     for name in (*archives, f".{stored(3).file}-abc_1"):
         store.write(name, b"archive")
-    ledger.wait(timedelta(days=2))
+    exports.wait(timedelta(days=2))
     garbage = ledger.garbage.find_garbage(store, timedelta(days=1))
     assert {file.name for file in garbage.files} == {stored(2).file, f".{stored(3).file}-abc_1"}
     ledger.garbage.remove_unreferenced_files(store, archives)
     assert store.has_file(ready.archive.file)
-    ledger.wait(WEEK)
+    exports.wait(WEEK)
     ledger.garbage.remove_unreferenced_files(store, exports.jobs.expire_and_list_archives(10**9))
     assert not store.has_file(ready.archive.file)

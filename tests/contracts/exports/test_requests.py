@@ -46,9 +46,9 @@ def test_simultaneous_requests_are_one_export(exports):
     assert len(set(ids)) == 1
 
 
-def test_request_of_a_ready_export_keeps_it_longer(ledger, exports):
+def test_request_of_a_ready_export_keeps_it_longer(exports):
     ready = exports.build()
-    ledger.wait(timedelta(days=2))
+    exports.wait(timedelta(days=2))
     assert exports.request().expires_at == ready.expires_at + timedelta(days=2)
     assert exports.claim() is None
 
@@ -75,7 +75,7 @@ def test_number_of_open_exports_of_an_account_is_limited(exports):
 
 def test_exports_are_listed_newest_first(ledger, exports):
     first = exports.request()
-    ledger.wait(timedelta(seconds=1))
+    exports.wait(timedelta(seconds=1))
     second = exports.request(seed=4)
     assert [record.id for record in ledger.exports.list_newest_exports(exports.study_id, 10)] == [second.id, first.id]
     assert [record.id for record in ledger.exports.list_newest_exports(exports.study_id, 1)] == [second.id]
@@ -86,7 +86,7 @@ def test_exports_are_listed_newest_first(ledger, exports):
 
 def test_place_in_the_queue_counts_earlier_exports(ledger, exports):
     exports.request()
-    ledger.wait(timedelta(seconds=1))
+    exports.wait(timedelta(seconds=1))
     second, third = exports.request(seed=4), exports.request(ArchiveContents.ONNX)
     places = [ledger.exports.count_exports_waiting_before(record) for record in (second, third)]
     assert places == [1, 2]

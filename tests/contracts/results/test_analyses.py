@@ -15,7 +15,7 @@ from bln_search.storage.engine import write_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AnalysisRow
 from tests.support.probes import probe, store_probes
-from tests.support.service_world import finish_trial, make_evaluations, study
+from tests.support.service_world import RUNNER, complete_study, finish_trial, make_evaluations, start_study, study
 
 
 def waiting(ledger, worker="host/9/0", study_id=None):
@@ -28,12 +28,7 @@ def waiting(ledger, worker="host/9/0", study_id=None):
 
 def complete(ledger, name="study", owner="ada"):
     ledger.tokens.create_token(owner, Scope.WRITE)
-    study_id = ledger.queue.submit_study(study(name), owner).study_id
-    ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    for trial in ledger.trials.list_claimable_trials(study_id):
-        finish_trial(ledger, trial)
-    ledger.studies.finish_run(study_id)
-    return study_id
+    return complete_study(ledger, name, owner)
 
 
 def test_analysis_is_current_until_a_new_result(ledger):
@@ -102,14 +97,10 @@ def test_deleted_study_has_no_analysis(ledger):
 
 
 def test_analysis_in_another_format_is_ignored(ledger):
-    from sqlalchemy import update
-
-    from bln_search.storage.tables import AnalysisRow
-
     study_id = complete(ledger)
     ledger.analyses.save(study_id, ledger.analyses.count_trials_with_result(study_id), Analysis())
     with write_session(ledger.database.engine) as session:
-        session.execute(update(AnalysisRow).values(body='{"unknown": 1}'))
+        session.get_one(AnalysisRow, study_id).body = '{"unknown": 1}'
     assert ledger.analyses.find_current_analysis(study_id) is None
 
 
@@ -203,10 +194,8 @@ def test_kind_without_new_probes_is_cleared(ledger):
 
 
 def test_trial_with_earlier_probes_can_be_finished(ledger):
-    study_id = ledger.studies.store_study_once(study())
-    ledger.studies.lease_and_start(study_id, lambda _: True)
-    trial = ledger.trials.list_claimable_trials(study_id)[0]
-    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    study_id, (trial, *_) = start_study(ledger, "study", "ada")
+    token = ledger.attempts.claim_trial(trial.id, RUNNER)
     record = CheckpointRecord("kept.safetensors", "0" * 64, 4, "FFFF", 0.5, {})
     ledger.attempts.record_checkpoint(token, record)
     assert ledger.trials.list_finished_full_trials(study_id) == []  # not finished yet

@@ -8,7 +8,7 @@ from bln_search.core.states import FailureClass
 from bln_search.specs import parse_study
 from bln_search.specs.trial import make_search_or_full_trial_spec
 from bln_search.storage.results import changed_results
-from tests.contracts.trained_studies import CHECKPOINT, evaluations, finish_trial, no_worker_is_alive
+from tests.contracts.trained_studies import CHECKPOINT, begin_study, evaluations, finish_trial
 
 STUDY = parse_study("""
 name: points
@@ -31,9 +31,7 @@ search: {trials: 3}
 
 @pytest.fixture
 def study_id(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    return study_id
+    return begin_study(ledger, STUDY)[0]
 
 
 def read_all(ledger, study_id):
@@ -76,8 +74,7 @@ def test_nothing_is_read_again_without_a_new_result(ledger, study_id):
 
 
 def test_trials_that_were_added_meanwhile_are_read(ledger):
-    study_id = ledger.studies.store_study_once(SAMPLED)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    study_id, _ = begin_study(ledger, SAMPLED)
     _, position = read_all(ledger, study_id)
     arm = SAMPLED.arms[0]
     specs = [

@@ -16,19 +16,14 @@ from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.tables import LayerSearchRow
 from tests.storage.searches import assert_same, make_search_record
-from tests.support.service_world import finish_trial, study
+from tests.support.service_world import RUNNER, complete_study, start_study
 
 SPEC = LayerSearchSpec()
 OTHER = LayerSearchSpec(search=LayerSearchAlgorithm.BEAM)
 
 
-def complete(ledger, name="study", seeds=(0, 1)):
-    study_id = ledger.studies.store_study_once(study(name, seeds))
-    ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    for trial in ledger.trials.list_claimable_trials(study_id):
-        finish_trial(ledger, trial)
-    ledger.studies.finish_run(study_id)
-    return study_id
+def complete(ledger, name="study", **options):
+    return complete_study(ledger, name, "ada", **options)
 
 
 def progress(seed=0):
@@ -138,10 +133,8 @@ def test_search_of_a_replaced_checkpoint_is_rejected(ledger):
 
 
 def test_new_checkpoint_deletes_the_search_of_the_old_one(ledger):
-    study_id = ledger.studies.store_study_once(study(seeds=(0,)))
-    ledger.studies.lease_and_start(study_id, lambda _: True)
-    (trial,) = ledger.trials.list_claimable_trials(study_id)
-    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
+    _, (trial,) = start_study(ledger, "study", "ada", seeds=(0,))
+    token = ledger.attempts.claim_trial(trial.id, RUNNER)
     ledger.attempts.record_checkpoint(token, CheckpointRecord("one.safetensors", "1" * 64, 1, "FFFF", 0.5, {}))
     ledger.layer_searches.save_record(trial.id, "1" * 64, SPEC, make_search_record())
     ledger.attempts.record_checkpoint(token, CheckpointRecord("two.safetensors", "2" * 64, 1, "FFFF", 0.5, {}))

@@ -14,15 +14,13 @@ from bln_search.storage.pagination import PageRequest
 from bln_search.storage.studies.progress import RunningTrial, StudyThroughput, measure_throughput_by_study
 from bln_search.storage.tables import AttemptRow, EventRow
 from bln_search.storage.trials.reports import ResumptionReport
-from tests.support.service_world import finish_trial, study
+from tests.support.service_world import finish_trial, start_study
 
 AT = datetime(2026, 1, 31, 23, 59, 30, 250_000, tzinfo=UTC)
 
 
 def test_seconds_are_the_mean_of_finished_attempts(ledger):
-    study_id = ledger.queue.submit_study(study(seeds=range(4)), "ada").study_id
-    ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    first, second, third, _ = ledger.trials.list_claimable_trials(study_id)
+    study_id, (first, second, third, _) = start_study(ledger, "study", "ada", seeds=range(4))
     with read_session(ledger.database.engine) as session:
         assert measure_throughput_by_study(session, [study_id]) == {}
     for trial in (first, second):
@@ -50,9 +48,7 @@ def test_remaining_time_is_shared_by_running_trials():
 
 
 def test_time_is_known_from_the_first_epoch_on(ledger):
-    study_id = ledger.queue.submit_study(study(seeds=range(3), epochs=20), "ada").study_id
-    ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    first, second, _ = ledger.trials.list_claimable_trials(study_id)
+    _, (first, second, _) = start_study(ledger, "study", "ada", seeds=range(3), epochs=20)
     lost = ledger.attempts.claim_trial(first.id, "host/1/0")
     ledger.attempts.record_epochs(lost, [epoch(number) for number in range(1, 16)])
     ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)
@@ -72,9 +68,7 @@ def test_time_is_known_from_the_first_epoch_on(ledger):
 
 
 def test_epochs_before_a_resumption_count_as_finished_and_not_for_the_speed(ledger):
-    study_id = ledger.queue.submit_study(study(seeds=range(1), epochs=20), "ada").study_id
-    ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    (trial,) = ledger.trials.list_claimable_trials(study_id)
+    _, (trial,) = start_study(ledger, "study", "ada", seeds=range(1), epochs=20)
     lost = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_epochs(lost, [epoch(number) for number in range(1, 11)])
     ledger.attempts.record_failure(lost, FailureClass.INFRASTRUCTURE, "why", again=True)

@@ -13,10 +13,11 @@ from bln_search.storage.pagination import PageRequest
 from bln_search.storage.studies.progress import sum_finished_fractions_by_study
 from bln_search.storage.trials.reports import ResumptionReport
 from service.serializers import serialize_study
-from tests.support.service_world import finish_trial, study
+from tests.support.service_world import RUNNER as WORKER
+from tests.support.service_world import finish_trial, start_study
 from tests.support.tiers import thinned
 
-WORKER, EPOCHS = "host/1/0", 10
+EPOCHS = 10
 
 
 def epochs(first, last):
@@ -25,9 +26,7 @@ def epochs(first, last):
 
 @pytest.fixture
 def study_id(ledger):
-    study_id = ledger.queue.submit_study(study(seeds=range(3), epochs=EPOCHS), "ada").study_id
-    ledger.studies.lease_and_start(study_id, lambda _: True, WORKER)
-    return study_id
+    return start_study(ledger, "study", "ada", seeds=range(3), epochs=EPOCHS)[0]
 
 
 def progress(ledger):

@@ -15,7 +15,7 @@ from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, EvaluationRow, StudyRow
 from tests.contracts.queued_studies import CAP, all_are_alive, event_kinds, study
-from tests.contracts.trained_studies import STUDY, finish_trial, no_worker_is_alive
+from tests.contracts.trained_studies import STUDY, begin_study, finish_trial, no_worker_is_alive
 
 
 def test_study_is_stored_once_with_its_trials(ledger):
@@ -48,9 +48,7 @@ def test_unknown_study_raises_an_error(ledger, name):
 
 
 def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trials = ledger.trials.list_claimable_trials(study_id)
+    study_id, trials = begin_study(ledger)
     for trial in trials[:3]:
         finish_trial(ledger, trial)
     assert ledger.studies.finish_run(study_id) is StudyState.INTERRUPTED
@@ -63,9 +61,7 @@ def test_a_study_is_complete_when_every_trial_has_its_result(ledger):
 
 
 def test_study_of_a_live_process_is_busy_until_the_lease_ends(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_claimable_trials(study_id)[0]
+    study_id, (trial, *_) = begin_study(ledger)
     token = ledger.attempts.claim_trial(trial.id, "host/77/0")
     with pytest.raises(StudyBusyError, match=r"host/77/0.*wait for it, or stop it first"):
         ledger.studies.lease_and_start(study_id, lambda worker: worker == "host/77/0")

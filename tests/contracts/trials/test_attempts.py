@@ -16,13 +16,11 @@ from bln_search.specs import list_planned_configurations_and_estimates
 from bln_search.storage.engine import read_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, EvaluationRow
-from tests.contracts.trained_studies import CHECKPOINT, STUDY, evaluations, no_worker_is_alive
+from tests.contracts.trained_studies import CHECKPOINT, STUDY, begin_study, evaluations, no_worker_is_alive
 
 
 def test_finished_trial_is_read_as_it_was_recorded(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_claimable_trials(study_id)[0]
+    study_id, (trial, *_) = begin_study(ledger)
     token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)])
     ledger.attempts.record_checkpoint(token, CHECKPOINT)
@@ -52,9 +50,8 @@ def test_finished_trial_is_read_as_it_was_recorded(ledger):
 
 
 def test_epochs_have_test_values_only_where_they_were_evaluated(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    token = ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(study_id)[0].id, "host/1/0")
+    study_id, (trial, *_) = begin_study(ledger)
+    token = ledger.attempts.claim_trial(trial.id, "host/1/0")
     with_test = EpochRecord(2, 0.4, 0.7, 0.6, 0.8, 1.5, 0.65, 0.75)
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5), with_test])
     first, second = (event.data for event in ledger.events.list_events(study_id) if event.kind == "epoch")
@@ -63,9 +60,7 @@ def test_epochs_have_test_values_only_where_they_were_evaluated(ledger):
 
 
 def test_diverged_trial_counts_for_all_its_rows(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_claimable_trials(study_id)[0]
+    study_id, (trial, *_) = begin_study(ledger)
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(trial.id, "host/1/0"), "the loss is not finite")
     records = ledger.results.list_clean_evaluations(study_id)
     assert len(records) == 2 * len(list_planned_configurations_and_estimates(trial.spec))
@@ -137,15 +132,13 @@ def test_a_heartbeat_extends_the_lease(ledger):
 
 
 def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    trial = ledger.trials.list_claimable_trials(study_id)[0]
-    ledger.attempts.record_failure(
-        ledger.attempts.claim_trial(trial.id, "w/1/0"), FailureClass.INFRASTRUCTURE, "died", again=True
-    )
-    ledger.attempts.record_failure(
-        ledger.attempts.claim_trial(trial.id, "w/1/0"), FailureClass.USER_ERROR, "no data", again=False
-    )
+    study_id, (trial, *_) = begin_study(ledger)
+    for failure, reason, again in (
+        (FailureClass.INFRASTRUCTURE, "died", True),
+        (FailureClass.USER_ERROR, "no data", False),
+    ):
+        token = ledger.attempts.claim_trial(trial.id, "w/1/0")
+        ledger.attempts.record_failure(token, failure, reason, again=again)
     failed = ledger.trials.list_trials(study_id)[0]
     assert (failed.state, failed.reason) == (TrialState.FAILED, "no data")
     assert len(ledger.trials.list_claimable_trials(study_id)) == 3
@@ -154,12 +147,8 @@ def test_failed_attempt_is_retried_or_ends_the_trial(ledger):
 
 
 def test_released_trials_wait_again(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    tokens = [
-        ledger.attempts.claim_trial(trial.id, "w/1/0") for trial in ledger.trials.list_claimable_trials(study_id)[:2]
-    ]
-    ledger.attempts.release_attempts(tokens)
+    _, trials = begin_study(ledger)
+    ledger.attempts.release_attempts(ledger.attempts.claim_trials([trial.id for trial in trials[:2]], "w/1/0"))
     assert ledger.studies.get_by_name_or_id("study").trials == {TrialState.WAITING: 4}
     with read_session(ledger.database.engine) as session:
         assert set(session.scalars(select(AttemptRow.state))) == {AttemptState.LOST}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bln_search.core.states import AttemptState, TrialState
 from bln_search.storage.pagination import PageRequest
-from tests.contracts.trained_studies import CHECKPOINT, STUDY, finish_trial, no_worker_is_alive
+from tests.contracts.trained_studies import CHECKPOINT, STUDY, begin_study, finish_trial, no_worker_is_alive
 
 PAGE = PageRequest(10, "position")
 
@@ -53,9 +53,7 @@ def test_open_trials_of_a_cancelled_study_are_cancelled_until_it_is_resumed(ledg
 
 
 def test_attempt_has_the_result_of_its_trial(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    diverged, pruned, finished, _ = ledger.trials.list_claimable_trials(study_id)
+    _, (diverged, pruned, finished, _) = begin_study(ledger)
     lost = ledger.attempts.claim_trial(diverged.id, "host/1/0")
     ledger.attempts.release_attempts([lost])
     ledger.attempts.record_divergence(ledger.attempts.claim_trial(diverged.id, "host/1/0"), "loss is not finite")

@@ -15,7 +15,7 @@ from bln_search.core.records import CheckpointRecord, EarlierEpochCheckpoint, Ep
 from bln_search.core.states import FailureClass, TrialState
 from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
-from bln_search.storage.listing.trial_activity import read_activity_by_trial
+from bln_search.storage.listing.trials import read_activity_by_trial
 from bln_search.storage.tables import AttemptRow, StudyRow
 from bln_search.storage.trials import running_attempts
 from bln_search.storage.trials.reports import (
@@ -27,7 +27,7 @@ from bln_search.storage.trials.reports import (
     PruningReport,
     ResumptionReport,
 )
-from tests.contracts.trained_studies import CHECKPOINT, evaluations, no_worker_is_alive
+from tests.contracts.trained_studies import CHECKPOINT, begin_study, evaluations
 
 SEEDS = 12
 STUDY = parse_study(f"""
@@ -42,9 +42,7 @@ EPOCH = EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 1.5)
 
 @pytest.fixture
 def study_id(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    return study_id
+    return begin_study(ledger, STUDY)[0]
 
 
 def claim(ledger, study_id, count):
@@ -80,8 +78,7 @@ def stored_results(ledger, study_id):
 def test_reports_together_store_what_they_store_one_by_one(ledger, kind, create_ledger):
     stored = []
     for other, together in ((ledger, True), (create_ledger(kind), False)):
-        study_id = other.studies.store_study_once(STUDY)
-        other.studies.lease_and_start(study_id, no_worker_is_alive)
+        study_id, _ = begin_study(other, STUDY)
         tokens = claim(other, study_id, 7)
         reports = [report for token in tokens[:3] for report in reports_of_whole_trial(token)]
         reports += [EpochsReport(tokens[3], [EPOCH]), DivergenceReport(tokens[3], "the loss is not finite")]

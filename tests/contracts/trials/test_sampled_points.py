@@ -11,7 +11,7 @@ from bln_search.core.states import StudyState, TrialState
 from bln_search.search.optuna.records import OptunaRecords
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import make_full_trial_spec
-from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, finish_trial, no_worker_is_alive
+from tests.contracts.trained_studies import CHECKPOINT, SAMPLED_STUDY, begin_study, finish_trial, no_worker_is_alive
 
 
 def point(rate):
@@ -38,8 +38,7 @@ def test_sampled_point_is_stored_once_with_all_seeds(ledger):
 
 
 def test_pruned_trial_is_a_result_for_the_sampler(ledger):
-    study_id = ledger.studies.store_study_once(SAMPLED_STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
+    study_id, _ = begin_study(ledger, SAMPLED_STUDY)
     first, second = ledger.trials.add_trials_of_new_point(study_id, point(0.01))
     token = ledger.attempts.claim_trial(first.id, "host/1/0")
     ledger.attempts.record_epochs(token, [EpochRecord(1, 0.9, 0.1, 0.8, 0.2, 1.0)])

@@ -6,7 +6,7 @@ from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState
 from bln_search.specs import parse_study
 from bln_search.specs.trial import HORIZON_KEY, make_full_trial_spec
-from tests.contracts.trained_studies import finish_trial, no_worker_is_alive
+from tests.contracts.trained_studies import begin_study, finish_trial
 
 RATE = "training.learning_rate"
 STUDY = parse_study("""
@@ -26,9 +26,7 @@ def full_trainings(rate):
 
 
 def accept(ledger):
-    study_id = ledger.studies.store_study_once(STUDY)
-    ledger.studies.lease_and_start(study_id, no_worker_is_alive)
-    return study_id, ledger.trials.list_claimable_trials(study_id)
+    return begin_study(ledger, STUDY)
 
 
 def train_epoch(ledger, trial):

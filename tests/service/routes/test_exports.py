@@ -205,13 +205,6 @@ def test_export_shows_whether_a_worker_is_alive_and_its_place(world, exports):
     assert ada.get(f"{exports}/{first['id']}").json()["has_worker"] is True
 
 
-def test_deleting_a_study_deletes_its_archives(world, study_id, exports):
-    world.client().post(exports, json=ROW)
-    archive = build(world)
-    assert world.client().delete(f"{STUDIES}/{study_id}").status_code == 204
-    assert not world.settings.checkpoint_store.has_file(archive.file)
-
-
 class TestPage:
     """The page of a configuration without scripts."""
 

@@ -25,10 +25,6 @@ def test_submitted_results_are_a_complete_study_with_its_location(client):
     assert (repeated.status_code, repeated.json()["id"], repeated.json()["new"]) == (200, document["id"], False)
 
 
-def test_studies_that_are_trained_here_have_their_kind(client):
-    assert client.post(STUDIES, json=body()).json()["kind"] == "trained"
-
-
 def test_leaderboard_and_analysis_are_those_of_any_study(world, client):
     study_id = client.post(RESULTS, json=results_body(networks=3)).json()["id"]
     compute_and_store_analysis(world.ledger, study_id, None)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -170,12 +168,6 @@ def test_new_name_of_a_study_is_shown_at_once(world, client):
     client.patch(f"/api/v1/studies/{study_id}", json={"name": "quite-another"})
     assert client.get(board).json()["study"] == "quite-another"
     assert all("quite-another" in client.get(page).text for page in pages)
-
-
-def test_table_as_csv_is_parsed_to_the_same_rows(client, path):
-    rows = list(csv.DictReader(io.StringIO(client.get(f"{path}/leaderboard?format=csv").text)))
-    assert rows[0]["rank"] == "1"
-    assert len(rows) == 32
 
 
 def test_download_of_a_removed_network_is_gone(world, client):

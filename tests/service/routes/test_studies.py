@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-
 import pytest
-from sqlalchemy import update
 
 from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.states import StudyState
-from bln_search.storage.engine import write_session
-from bln_search.storage.tables import AttemptRow, StudyRow
 from tests.support.numbers import numbers_in
 from tests.support.service_world import STUDIES, body, finish_trial, study
 
@@ -185,29 +180,6 @@ def test_progress_and_eta_follow_the_trials(world, client):
     world.ledger.studies.finish_run(study_id, runner="host/1/0")
     assert client.get(path).json()["eta_seconds"] == 0
     assert world.ledger.study_lists.find_study_item(study_id).state == StudyState.COMPLETE
-
-
-def test_eta_depends_on_trials_and_not_on_waiting_time(world, client):
-    """Paused for days, it says what its trials take, two side by side."""
-    study_id = world.ledger.queue.submit_study(study(seeds=range(8)), "ada").study_id
-    world.ledger.queue.claim_next_study("host/1/0", lambda _: True, 9)
-    first, second, third, fourth, *_ = world.ledger.trials.list_claimable_trials(study_id)
-    for trial in (first, second):
-        finish_trial(world.ledger, trial)
-    for trial in (third, fourth):
-        world.ledger.attempts.claim_trial(trial.id, "host/1/0")
-    days_ago = datetime.now(UTC) - timedelta(days=3)
-    durations = {first.id: timedelta(seconds=100), second.id: timedelta(seconds=40)}
-    with write_session(world.ledger.database.engine) as session:
-        session.execute(update(StudyRow).values(started_at=days_ago))
-        for number, seconds in durations.items():
-            times = {"started_at": days_ago, "ended_at": days_ago + seconds}
-            session.execute(update(AttemptRow).where(AttemptRow.trial_id == number).values(times))
-        started_at = datetime.now(UTC) - timedelta(seconds=40)
-        session.execute(update(AttemptRow).where(AttemptRow.ended_at.is_(None)).values(started_at=started_at))
-    eta_seconds = client.get(f"{STUDIES}/{study_id}").json()["eta_seconds"]
-    assert eta_seconds == pytest.approx((4 * 70 + 2 * (70 - 40)) / 2, abs=10)  # four wait, two are half done
-    assert client.get(STUDIES).json()["items"][0]["eta_seconds"] == pytest.approx(eta_seconds, abs=10)
 
 
 @pytest.mark.parametrize(

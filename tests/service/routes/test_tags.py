@@ -1,11 +1,10 @@
-"""Tags, titles and progress of studies over REST."""
+"""Tags and titles of studies over REST."""
 
 from __future__ import annotations
 
 import pytest
 
-from bln_search.core.records import EpochRecord
-from tests.support.service_world import STUDIES, body, study
+from tests.support.service_world import STUDIES, body
 
 
 def test_tags_and_title_are_changed_and_listed(client):
@@ -50,16 +49,3 @@ def test_only_the_owner_tags_a_study(world, client):
     client.post(STUDIES, json=body())
     assert world.client("bob").patch(f"{STUDIES}/1", json={"tags": ["x"]}).status_code == 404
     assert client.get(f"{STUDIES}/1").json()["tags"] == []
-
-
-def test_progress_counts_epochs_of_running_trials(world, client):
-    study_id = world.queue.submit_study(study(seeds=(0, 1), epochs=20), "ada").study_id
-    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    first, _ = world.ledger.trials.list_claimable_trials(study_id)
-    token = world.ledger.attempts.claim_trial(first.id, "host/1/0")
-    assert client.get(f"{STUDIES}/{study_id}").json()["eta_seconds"] is None
-    world.ledger.attempts.record_epochs(token, [EpochRecord(7, 0.5, 0.6, 0.7, 0.8, 1.0)])
-    shown = client.get(f"{STUDIES}/{study_id}").json()
-    assert shown["progress"]["fraction"] == pytest.approx(7 / 40)
-    assert shown["progress"]["ended"] == 0
-    assert shown["eta_seconds"] >= 0

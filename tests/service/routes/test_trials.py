@@ -6,7 +6,7 @@ import pytest
 
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
-from tests.support.service_world import RUNNER, STUDIES, start_study, study
+from tests.support.service_world import STUDIES, study
 
 
 @pytest.fixture
@@ -33,19 +33,6 @@ def test_trial_has_its_attempts_and_their_errors(client, failed):
     assert [attempt["reason"] for attempt in trial["attempts"]] == ["killed", "CUDA out of memory"]
     assert (trial["state"], trial["epoch"], trial["planned_epochs"], trial["seed"]) == ("failed", 1, 5, 3)
     assert trial["seconds"] >= 0
-
-
-def test_epochs_of_an_earlier_attempt_are_no_progress(world, client):
-    study_id, (trial,) = start_study(world.ledger, "restarted", "ada", seeds=(3,), epochs=5)
-    attempts = world.ledger.attempts
-    token = attempts.claim_trial(trial.id, RUNNER)
-    attempts.record_epochs(token, [EpochRecord(epoch, 0.5, 0.6, 0.7, 0.8, 0.01) for epoch in (1, 2, 3)])
-    assert client.get(f"{STUDIES}/{study_id}/trials/{trial.id}").json()["epoch"] == 3
-    attempts.record_failure(token, FailureClass.OUT_OF_MEMORY, "killed", again=True)
-    token = attempts.claim_trial(trial.id, RUNNER)
-    assert client.get(f"{STUDIES}/{study_id}/trials/{trial.id}").json()["epoch"] == 0
-    attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 0.7, 0.8, 0.01)])
-    assert client.get(f"{STUDIES}/{study_id}/trials/{trial.id}").json()["epoch"] == 1
 
 
 def test_list_and_single_trial_agree(client, failed):
