@@ -14,7 +14,6 @@ from bln_search.storage.results.evaluation_rows import (
     ArmAndPoint,
     read_arm_and_point_by_trial,
     read_results_and_arms_and_points,
-    read_results_by_leaderboard_row,
 )
 from bln_search.storage.tables import EventRow, StudyRow
 
@@ -82,5 +81,5 @@ def read_changed_results_if_few(session: Session, study_id: int, since: ReadPosi
     trial_ids = [trial_id for trial_id, point in trials.items() if point in points]
     if len(trial_ids) > MOST_TRIALS:
         return None
-    results = read_results_by_leaderboard_row(session, study_id, trial_ids) if trial_ids else {}
+    results = read_results_and_arms_and_points(session, study_id, trial_ids)[0] if trial_ids else {}
     return ChangedResults(points, results, ReadPosition(last_event, trials))

@@ -128,13 +128,6 @@ def iter_evaluations_of_study(
     yield from trials.iter_implied_diverged_evaluations()
 
 
-def read_results_by_leaderboard_row(
-    session: Session, study_id: int, trial_ids: Sequence[int] | None = None
-) -> dict[RowKey, list[SeedResult]]:
-    """The results of every row of a study; `read_results_and_arms_and_points` describes the arguments."""
-    return read_results_and_arms_and_points(session, study_id, trial_ids)[0]
-
-
 def read_arm_and_point_by_trial(session: Session, study_id: int, trial_ids: Sequence[int]) -> dict[int, ArmAndPoint]:
     """Arm and point of some trials of a study."""
     query = select(TrialRow.id, TrialRow.arm, TrialRow.parameters)

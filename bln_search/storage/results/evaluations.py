@@ -34,7 +34,7 @@ from bln_search.storage.results.changed_results import (
     read_changed_results_if_few,
     read_results_with_position,
 )
-from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_by_leaderboard_row
+from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_and_arms_and_points
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
 
 _BATCH = 20
@@ -119,7 +119,7 @@ class ResultRepository:
     def read_results_by_leaderboard_row(self, study_id: int) -> dict[RowKey, list[SeedResult]]:
         """The results of every row of a study, under every condition, by row."""
         with self.database.read_session() as session:
-            return read_results_by_leaderboard_row(session, study_id)
+            return read_results_and_arms_and_points(session, study_id)[0]
 
     def read_results_with_position(
         self, study_id: int, last_event: int

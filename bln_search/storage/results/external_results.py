@@ -7,7 +7,6 @@ import binascii
 import hashlib
 import math
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -202,13 +201,3 @@ def _inflate_losses(deflated: bytes, n: int) -> NDArray[np.float32]:
             "losses", f"the loss of example {not_finite[0]} is not a finite number: send the evaluation as `diverged`"
         )
     return losses
-
-
-def list_evaluations_of_each_network(
-    evaluations: Sequence[CheckedEvaluation], count: int
-) -> list[list[CheckedEvaluation]]:
-    """The evaluations of each of `count` networks, in their order."""
-    ordered: list[list[CheckedEvaluation]] = [[] for _ in range(count)]
-    for evaluation in evaluations:
-        ordered[evaluation.network].append(evaluation)
-    return ordered

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import StudyState, TrialState
@@ -15,15 +13,10 @@ from bln_search.specs.trial import list_planned_trial_specs
 from bln_search.storage.bulk_insert import insert_rows, insert_rows_and_return_ids
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
-from bln_search.storage.results.external_results import CheckedEvaluation, list_evaluations_of_each_network
+from bln_search.storage.results.external_results import CheckedEvaluation
 from bln_search.storage.row_factories import make_evaluation_column_values, make_study_row, make_waiting_trial_rows
-from bln_search.storage.studies.lifecycle import (
-    Submission,
-    find_study_id_by_idempotency_key,
-    make_account_event_data,
-    record_idempotency_key,
-)
-from bln_search.storage.tables import NO_FILE, CheckpointRow, EvaluationRow, OutcomesRow, StudyRow, TrialRow
+from bln_search.storage.studies.lifecycle import Submission, make_account_event_data, submit_once
+from bln_search.storage.tables import NO_FILE, CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
 
 
 class ExternalStudyRepository:
@@ -46,23 +39,9 @@ class ExternalStudyRepository:
         Raises:
             IdempotencyConflictError: the key was used before with another study.
         """
-        try:
-            return self._submit(study, evaluations, owner, key)
-        except IntegrityError:  # another request stored the same results at the same moment
-            return self._submit(study, evaluations, owner, key)
-
-    def _submit(
-        self, study: StudySpec, evaluations: tuple[CheckedEvaluation, ...], owner: str, key: str | None
-    ) -> Submission:
-        is_same = StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest
-        with self.database.write_session() as session:
-            existing_id = find_study_id_by_idempotency_key(session, owner, key, study.digest)
-            if existing_id is None:
-                existing_id = session.scalar(select(StudyRow.id).where(*is_same))
-                study_id = existing_id or self._add_study(session, study, evaluations, owner)
-                record_idempotency_key(session, owner, key, study.digest, study_id)
-                return Submission(study_id, new=existing_id is None)
-            return Submission(existing_id, new=False)
+        return submit_once(
+            self.database, study, owner, key, lambda session: self._add_study(session, study, evaluations, owner)
+        )
 
     def _add_study(
         self, session: Session, study: StudySpec, evaluations: tuple[CheckedEvaluation, ...], owner: str
@@ -79,9 +58,11 @@ class ExternalStudyRepository:
             trial.state = TrialState.FINISHED
         session.add_all(trials)
         session.flush()
-        by_network = list_evaluations_of_each_network(evaluations, len(trials))
-        for trial, of_network in zip(trials, by_network, strict=True):
-            _add_network(session, study.external, trial, of_network, now)
+        by_network: dict[int, list[CheckedEvaluation]] = {}
+        for evaluation in evaluations:
+            by_network.setdefault(evaluation.network, []).append(evaluation)
+        for network, trial in enumerate(trials):
+            _add_network(session, study.external, trial, by_network.get(network, []), now)
         append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **make_account_event_data(owner)})
         append_event(session, row.id, now, f"study_{StudyState.COMPLETE}", make_account_event_data(owner))
         return row.id

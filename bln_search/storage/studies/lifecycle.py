@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import delete, select
+from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from bln_search.core.errors import IdempotencyConflictError, UnknownStudyError
@@ -14,6 +15,7 @@ from bln_search.core.states import StopRequest, StudyState, TrialState, check_st
 from bln_search.core.tags import check_and_sort_unique_tags
 from bln_search.specs.study import StudySpec
 from bln_search.specs.trial import count_trials_upper_bound, list_planned_trial_specs
+from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.row_factories import make_study_row, make_waiting_trial_rows
 from bln_search.storage.tables import IdempotencyKeyRow, StudyRow, StudyTagRow
@@ -48,25 +50,59 @@ def get_and_lock_study(session: Session, study_id: int) -> StudyRow:
     return study
 
 
-def get_or_create_study_id(session: Session, study: StudySpec, now: datetime, owner: str = "") -> tuple[int, bool]:
-    """Store a study with its trials; the same study of the same owner is stored once.
+def find_study_id(session: Session, owner: str, name: str, digest: str) -> int | None:
+    """The id of the study of an owner with this name and this digest; None where there is none."""
+    is_same = (StudyRow.owner == owner, StudyRow.name == name, StudyRow.digest == digest)
+    return session.scalar(select(StudyRow.id).where(*is_same))
 
-    Returns:
-        The id of the study, and whether it is new.
-    """
-    is_same = (StudyRow.owner == owner, StudyRow.name == study.name, StudyRow.digest == study.digest)
-    existing_id = session.scalar(select(StudyRow.id).where(*is_same))
-    if existing_id is not None:
-        return existing_id, False
+
+def add_study(session: Session, study: StudySpec, now: datetime, owner: str = "") -> int:
+    """Store a study with its trials; returns its id."""
     trials = list_planned_trial_specs(study)
     row = make_study_row(study, now, owner, count_trials_upper_bound(study))
     session.add(row)
     session.flush()
     session.add_all(make_waiting_trial_rows(trials, row.id))
-    append_event(
-        session, row.id, now, "study_accepted", {"digest": study.digest, **make_account_event_data(owner or None)}
-    )
-    return row.id, True
+    data = {"digest": study.digest, **make_account_event_data(owner or None)}
+    append_event(session, row.id, now, "study_accepted", data)
+    return row.id
+
+
+def submit_once(
+    database: Database, study: StudySpec, owner: str, key: str | None, add: Callable[[Session], int]
+) -> Submission:
+    """Store a study of an account; the same study of the same account, or of the same key, is stored once.
+
+    Args:
+        database: The database.
+        study: The study.
+        owner: The account.
+        key: Idempotency key of the submission.
+        add: Stores the study in a session and returns its id.
+
+    Raises:
+        IdempotencyConflictError: the key was used before with another study.
+    """
+    try:
+        return _submit_once(database, study, owner, key, add)
+    except IntegrityError:  # another request stored the same study at the same moment
+        return _submit_once(database, study, owner, key, add)
+
+
+def _submit_once(
+    database: Database, study: StudySpec, owner: str, key: str | None, add: Callable[[Session], int]
+) -> Submission:
+    with database.write_session() as session:
+        earlier = None if key is None else session.get(IdempotencyKeyRow, (owner, key))
+        if earlier is not None:
+            if earlier.digest != study.digest:
+                raise IdempotencyConflictError("this idempotency key was sent before with another study: use a new key")
+            return Submission(earlier.study_id, new=False)
+        existing_id = find_study_id(session, owner, study.name, study.digest)
+        study_id = add(session) if existing_id is None else existing_id
+        if key is not None:
+            session.add(IdempotencyKeyRow(account=owner, key=key, digest=study.digest, study_id=study_id))
+        return Submission(study_id, new=existing_id is None)
 
 
 def make_account_event_data(account: str | None) -> dict[str, str]:
@@ -123,26 +159,6 @@ def state_after_run(study: StudyRow, unfinished: set[str], *, exhausted: bool, b
     if study.request is None and exhausted and remaining == {TrialState.FAILED}:
         return StudyState.FAILED
     return state_after_release(study)
-
-
-def find_study_id_by_idempotency_key(session: Session, owner: str, key: str | None, digest: str) -> int | None:
-    """The id of the study that was submitted with an idempotency key; None where there is none.
-
-    Raises:
-        IdempotencyConflictError: the key was used before with another study.
-    """
-    earlier = None if key is None else session.get(IdempotencyKeyRow, (owner, key))
-    if earlier is None:
-        return None
-    if earlier.digest != digest:
-        raise IdempotencyConflictError("this idempotency key was sent before with another study: use a new key")
-    return earlier.study_id
-
-
-def record_idempotency_key(session: Session, owner: str, key: str | None, digest: str, study_id: int) -> None:
-    """Record the idempotency key of a submission, if it has one."""
-    if key is not None:
-        session.add(IdempotencyKeyRow(account=owner, key=key, digest=digest, study_id=study_id))
 
 
 def change_tags(session: Session, study_id: int, changes: Mapping[str, Collection[str]]) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import cast
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session, aliased
 
 from bln_search.core.errors import StaleRevisionError, StudyBusyError
@@ -18,13 +17,13 @@ from bln_search.storage.leases import LEASE
 from bln_search.storage.studies.lifecycle import (
     TAG_CHANGES,
     Submission,
+    add_study,
     change_tags,
-    find_study_id_by_idempotency_key,
+    find_study_id,
     get_and_lock_study,
-    get_or_create_study_id,
     make_account_event_data,
-    record_idempotency_key,
     set_study_state,
+    submit_once,
 )
 from bln_search.storage.studies.lost_runners import release_lost_studies_of_queue
 from bln_search.storage.studies.queue_order import QueuePlace, read_queue_places
@@ -50,29 +49,20 @@ class StudyQueue:
             IdempotencyConflictError: the key was used before with another study.
             StudyBusyError: the owner has too many studies.
         """
-        try:
-            return self._submit(spec, owner, key, limit)
-        except IntegrityError:  # another request stored the same study at the same moment
-            return self._submit(spec, owner, key, limit)
+
+        def add(session: Session) -> int:
+            study_id = add_study(session, spec, self.database.now(session), owner)
+            _check_owner_study_limit(session, owner, limit)
+            return study_id
+
+        return submit_once(self.database, spec, owner, key, add)
 
     def is_already_submitted(self, spec: StudySpec, owner: str, key: str | None) -> bool:
         """Whether the study was submitted before, under this key or as the same study."""
-        is_same = (StudyRow.owner == owner, StudyRow.name == spec.name, StudyRow.digest == spec.digest)
         with self.database.read_session() as session:
             if key is not None and session.get(IdempotencyKeyRow, (owner, key)) is not None:
                 return True
-            return session.scalar(select(StudyRow.id).where(*is_same)) is not None
-
-    def _submit(self, spec: StudySpec, owner: str, key: str | None, limit: int | None) -> Submission:
-        with self.database.write_session() as session:
-            earlier_id = find_study_id_by_idempotency_key(session, owner, key, spec.digest)
-            if earlier_id is not None:
-                return Submission(earlier_id, new=False)
-            study_id, new = get_or_create_study_id(session, spec, self.database.now(session), owner)
-            if new:
-                _check_owner_study_limit(session, owner, limit)
-            record_idempotency_key(session, owner, key, spec.digest, study_id)
-            return Submission(study_id, new)
+            return find_study_id(session, owner, spec.name, spec.digest) is not None
 
     def claim_next_study(self, worker: str, is_alive: Callable[[str], bool], cap: int) -> int | None:
         """Lease the next study to a worker and mark it as running.
@@ -208,9 +198,8 @@ class StudyQueue:
                 )
             effective = {name: value for name, value in columns.items() if getattr(study, name) != value}
             if "name" in effective:
-                new_name = effective["name"]
-                is_same = (StudyRow.owner == study.owner, StudyRow.name == new_name, StudyRow.digest == study.digest)
-                if session.scalar(select(StudyRow.id).where(*is_same)) is not None:
+                new_name = str(effective["name"])
+                if find_study_id(session, study.owner, new_name, study.digest) is not None:
                     raise StudyBusyError(f"the same study exists under the name {new_name}")
             for name, value in effective.items():
                 setattr(study, name, value)
@@ -253,15 +242,13 @@ def _find_and_lock_next_study(session: Session, cap: int) -> StudyRow | None:
 
 
 def _check_owner_study_limit(session: Session, owner: str, limit: int | None) -> None:
-    if limit is not None and _count_open_studies(session, owner) > limit:
-        raise StudyBusyError(
-            f"{limit} of your studies wait, run or are paused, which is the limit: finish or delete some"
-        )
-
-
-def _count_open_studies(session: Session, owner: str) -> int:
-    """Studies of the owner that wait, run or pause."""
+    """Raise StudyBusyError where more studies of the owner than the limit wait, run or pause."""
+    if limit is None:
+        return
     session.execute(select(AccountRow.name).where(AccountRow.name == owner).with_for_update())
     states = (StudyState.ACCEPTED, StudyState.RUNNING, StudyState.PAUSED)
     count = select(func.count()).where(StudyRow.owner == owner, StudyRow.state.in_(states))
-    return session.scalar(count) or 0
+    if (session.scalar(count) or 0) > limit:
+        raise StudyBusyError(
+            f"{limit} of your studies wait, run or are paused, which is the limit: finish or delete some"
+        )

@@ -19,8 +19,9 @@ from bln_search.storage.migration import check_schema_revision_unchanged
 from bln_search.storage.needed_files import list_files_of_study
 from bln_search.storage.studies.lifecycle import (
     OPEN_STATES,
+    add_study,
+    find_study_id,
     get_and_lock_study,
-    get_or_create_study_id,
     set_study_state,
     state_after_run,
 )
@@ -56,7 +57,8 @@ class StudyRepository:
     def store_study_once(self, spec: StudySpec) -> int:
         """Store a study with its trials atomically and return its id; an equal study is stored once."""
         with self.database.write_session() as session:
-            return get_or_create_study_id(session, spec, self.database.now(session))[0]
+            existing_id = find_study_id(session, "", spec.name, spec.digest)
+            return add_study(session, spec, self.database.now(session)) if existing_id is None else existing_id
 
     def get(self, study_id: int) -> StudyRecord:
         """The study of that id. Raises UnknownStudyError if there is none."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.enums import Split
@@ -75,11 +75,7 @@ class TrialRepository:
 
     def list_claimable_trials(self, study_id: int) -> list[TrialRecord]:
         """The trials of a study that wait for training or evaluation, by position."""
-        with self.database.read_session() as session:
-            is_open = TrialRow.state.in_(_OPEN)
-            return read_trial_records(
-                session, select_trials_with_checkpoints(study_id, is_open).order_by(TrialRow.position)
-            )
+        return self._read_trials(study_id, TrialRow.state.in_(_OPEN))
 
     def list_claimable_trial_ids(self, study_id: int, seeds: range | None = None) -> Sequence[int]:
         """The ids of the trials of a study that wait for training or evaluation, by position. seeds: None for all."""
@@ -112,9 +108,7 @@ class TrialRepository:
 
     def load_trials(self, study_id: int, trial_ids: Sequence[int]) -> list[TrialRecord]:
         """Trials of a study, by position."""
-        with self.database.read_session() as session:
-            query = select_trials_with_checkpoints(study_id, TrialRow.id.in_(trial_ids)).order_by(TrialRow.position)
-            return read_trial_records(session, query)
+        return self._read_trials(study_id, TrialRow.id.in_(trial_ids))
 
     def get_trial(self, trial_id: int) -> TrialRecord:
         """One trial. Raises NoResultFound where there is none."""
@@ -122,6 +116,11 @@ class TrialRepository:
             study_id = session.get_one(TrialRow, trial_id).study_id
             (trial,) = read_trial_records(session, select_trials_with_checkpoints(study_id, TrialRow.id == trial_id))
             return trial
+
+    def _read_trials(self, study_id: int, *conditions: ColumnElement[bool]) -> list[TrialRecord]:
+        query = select_trials_with_checkpoints(study_id, *conditions).order_by(TrialRow.position)
+        with self.database.read_session() as session:
+            return read_trial_records(session, query)
 
     def list_sampled_trials_grouped_by_point(
         self, study_id: int, keys: Sequence[str] | None = None
