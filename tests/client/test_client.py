@@ -25,6 +25,13 @@ class Other(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"<html>hello</html>")
 
+    def answer(self, content, *, is_problem):
+        """Send a document as JSON; a problem has the status 404."""
+        self.send_response(404 if is_problem else 200)
+        self.send_header("Content-Type", "application/problem+json" if is_problem else "application/json")
+        self.end_headers()
+        self.wfile.write(json.dumps(content).encode())
+
     def log_message(self, *_arguments):
         """Nothing."""
 
@@ -40,10 +47,7 @@ class NotYet(Other):
         ready = self.requests > self.after
         problem = {"type": "urn:bln-search:problem:not-analysed", "detail": "not yet", "errors": []}
         body = {"analysis": Analysis().model_dump(mode="json")} if ready else problem
-        self.send_response(200 if ready else 404)
-        self.send_header("Content-Type", "application/json" if ready else "application/problem+json")
-        self.end_headers()
-        self.wfile.write(json.dumps(body).encode())
+        self.answer(body, is_problem=not ready)
 
 
 @contextmanager
@@ -118,10 +122,7 @@ class Changing(Other):
         first = "cursor" not in self.path
         page = {"ranked_on": "validation", "rows": [], "next_cursor": "x"}
         problem = {"type": "urn:bln-search:problem:no-such-page", "detail": "gone", "errors": []}
-        self.send_response(200 if first else 404)
-        self.send_header("Content-Type", "application/json" if first else "application/problem+json")
-        self.end_headers()
-        self.wfile.write(json.dumps(page if first else problem).encode())
+        self.answer(page if first else problem, is_problem=not first)
 
 
 def test_leaderboard_that_keeps_changing_raises_an_error(monkeypatch):
@@ -147,10 +148,7 @@ class Numbers(Other):
             "/session": {"account": "ada"},
         }.get(path)
         answer = {"detail": "no such", "errors": []} if content is None else {"next_cursor": None, **content}
-        self.send_response(404 if content is None else 200)
-        self.send_header("Content-Type", "application/json" if content else "application/problem+json")
-        self.end_headers()
-        self.wfile.write(json.dumps(answer).encode())
+        self.answer(answer, is_problem=content is None)
 
 
 def test_digits_identify_a_study_by_number_before_name():

@@ -163,6 +163,19 @@ TOKENS = (
 )
 
 
+def read_all_pages(client, path, **params):
+    """Every item of a list of the API, page by page."""
+    items = []
+    while True:
+        response = client.get(path, params=params)
+        assert response.status_code == 200, response.text
+        page = response.json()
+        items += page["items"] if "items" in page else page["rows"]
+        if page["next_cursor"] is None:
+            return items
+        params["cursor"] = page["next_cursor"]
+
+
 def create_tokens(ledger):
     """The secret of each account and scope."""
     return {(account, scope): ledger.tokens.create_token(account, scope)[0] for account, scope in TOKENS}

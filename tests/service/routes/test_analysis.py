@@ -10,7 +10,7 @@ from bln_search.core.enums import ProbeKind, Scope
 from bln_search.reports.sentences.recommendation import recommendation_headline
 from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.probes import probe, store_probes
-from tests.support.service_world import body
+from tests.support.service_world import body, read_all_pages
 
 NAMES = ("variance", "differences", "batch-sizes", "epochs", "company", "latencies")
 
@@ -102,14 +102,8 @@ def test_probes_are_paginated_and_hidden_from_other_accounts(world, client, anal
     trial = world.ledger.trials.list_finished_full_trials(study_id)[0]
     store_probes(world.ledger, trial, *(probe(batch_size=size) for size in range(1, 6)))
     address = f"/api/v1/studies/{study_id}/probes"
-    batch_sizes, cursor = [], None
-    while True:
-        page = client.get(address, params={"limit": 2, "kind": "size", **({"cursor": cursor} if cursor else {})}).json()
-        batch_sizes += [item["batch_size"] for item in page["items"]]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            break
-    assert batch_sizes == [1, 2, 3, 4, 5]
+    items = read_all_pages(client, address, limit=2, kind="size")
+    assert [item["batch_size"] for item in items] == [1, 2, 3, 4, 5]
     assert client.get(address, params={"kind": "epoch"}).json()["items"] == []
     assert client.get(address, params={"kind": "nothing"}).status_code == 422
     assert world.client("bob").get(address).status_code == 404

@@ -12,7 +12,7 @@ import pytest
 from bln_search.reports.export import row_from_json_fields
 from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.sampled_study import complete_sampled_study
-from tests.support.service_world import HTML_HEADERS
+from tests.support.service_world import HTML_HEADERS, read_all_pages
 
 
 @pytest.fixture
@@ -98,14 +98,7 @@ def test_tables_have_groups_and_the_recommended_row_of_the_analysis(world, clien
 
 
 def test_collapsed_rows_are_paged(client, path):
-    collapsed, rows, cursor = read(client, path, collapse=True), [], None
-    while True:
-        query = {"collapse": True, "limit": 7, **({"cursor": cursor} if cursor else {})}
-        page = client.get(path, params=query).json()
-        rows, cursor = rows + page["rows"], page["next_cursor"]
-        if cursor is None:
-            break
-    assert rows == collapsed
+    assert read_all_pages(client, path, collapse=True, limit=7) == read(client, path, collapse=True)
     first = client.get(path, params={"collapse": True, "limit": 7}).json()["next_cursor"]
     assert client.get(path, params={"limit": 7, "cursor": first}).status_code == 404
 

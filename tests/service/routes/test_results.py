@@ -15,20 +15,7 @@ from bln_search.core.errors import UnknownStudyError
 from bln_search.reports.export import leaderboard_csv, row_from_json_fields
 from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.worker.analysis import compute_and_store_analysis
-from tests.support.service_world import finish_trial, study
-
-
-def pages(client, path, **parameters):
-    """Every item of a list, page by page."""
-    cursor, items = None, []
-    while True:
-        response = client.get(path, params={**parameters, **({"cursor": cursor} if cursor else {})})
-        assert response.status_code == 200, response.text
-        page = response.json()
-        items += page["items"] if "items" in page else page["rows"]
-        cursor = page["next_cursor"]
-        if cursor is None:
-            return items
+from tests.support.service_world import finish_trial, read_all_pages, study
 
 
 @pytest.fixture
@@ -39,7 +26,7 @@ def path(world):
 
 def test_table_equals_the_leaderboard_of_the_library(world, client, path):
     board = world.ledger.results.rank_rows_of_study(world.study_id, study())
-    rows = pages(client, f"{path}/leaderboard", limit=7)
+    rows = read_all_pages(client, f"{path}/leaderboard", limit=7)
     assert tuple(row_from_json_fields(row) for row in rows) == board.rows
     not_analyzed = leaderboard_csv(board, LeaderboardView.of_analysis(board, None))
     assert client.get(f"{path}/leaderboard", params={"format": "csv"}).text == not_analyzed
@@ -53,23 +40,23 @@ def test_table_equals_the_leaderboard_of_the_library(world, client, path):
 
 
 def test_filtered_table_keeps_the_ranks_of_the_full_table(client, path):
-    every = pages(client, f"{path}/leaderboard")
+    every = read_all_pages(client, f"{path}/leaderboard")
     for name, value, field in (
         ("arm", "other", "arm"),
         ("state", "undefined", "state"),
         ("estimate", "frozen", "population"),
         ("batch_size", 25, "batch_size"),
     ):
-        filtered = pages(client, f"{path}/leaderboard", **{name: value})
+        filtered = read_all_pages(client, f"{path}/leaderboard", **{name: value})
         assert filtered == [row for row in every if row[field] == value]
-    assert {row["arm"] for row in pages(client, f"{path}/leaderboard", method="bn")} == {"other"}
-    assert pages(client, f"{path}/leaderboard", batch_size=7) == []
+    assert {row["arm"] for row in read_all_pages(client, f"{path}/leaderboard", method="bn")} == {"other"}
+    assert read_all_pages(client, f"{path}/leaderboard", batch_size=7) == []
 
 
 @pytest.mark.parametrize("figure", ["validation_loss", "test_accuracy"])
 def test_table_sorts_by_any_metric_with_missing_values_last(client, path, figure):
     for sort in (figure, f"-{figure}"):
-        rows = pages(client, f"{path}/leaderboard", sort=sort, limit=5)
+        rows = read_all_pages(client, f"{path}/leaderboard", sort=sort, limit=5)
         values = [row[f"{figure}_mean"] for row in rows]
         measured = [value for value in values if value is not None]
         assert measured == sorted(measured, reverse=sort.startswith("-"))
@@ -94,19 +81,19 @@ def test_table_is_not_modified_until_a_new_result(world, client):
 
 
 def test_lists_are_complete_for_every_page_size(world, client, path):
-    trials = pages(client, f"{path}/trials", limit=1)
+    trials = read_all_pages(client, f"{path}/trials", limit=1)
     assert [(trial["arm"], trial["seed"]) for trial in trials] == [("bln", 0), ("other", 0), ("bln", 1), ("other", 1)]
-    assert pages(client, f"{path}/trials", sort="-position") == trials[::-1]
-    assert [page["seed"] for page in pages(client, f"{path}/trials", arm="other", seed=1)] == [1]
-    evaluations = pages(client, f"{path}/evaluations", limit=9)
+    assert read_all_pages(client, f"{path}/trials", sort="-position") == trials[::-1]
+    assert [page["seed"] for page in read_all_pages(client, f"{path}/trials", arm="other", seed=1)] == [1]
+    evaluations = read_all_pages(client, f"{path}/evaluations", limit=9)
     assert len(evaluations) == len({evaluation["id"] for evaluation in evaluations}) == 4 * 32
-    filtered = pages(client, f"{path}/evaluations", configuration="TTFF", split="test", arm="bln")
+    filtered = read_all_pages(client, f"{path}/evaluations", configuration="TTFF", split="test", arm="bln")
     assert {(item["configuration"], item["split"], item["arm"]) for item in filtered} == {("TTFF", "test", "bln")}
     assert len(filtered) == 2
-    assert {page["reason"] for page in pages(client, f"{path}/evaluations", state="undefined")} == {
+    assert {page["reason"] for page in read_all_pages(client, f"{path}/evaluations", state="undefined")} == {
         "Std_B: it has no value"
     }
-    curves = pages(client, f"{path}/curves", limit=3)
+    curves = read_all_pages(client, f"{path}/curves", limit=3)
     assert [[epoch["epoch"] for epoch in curve["epochs"]] for curve in curves] == [[1, 2]] * 4
     assert curves[0]["epochs"][1]["validation_loss"] == pytest.approx(0.5)
     assert {epoch["test_loss"] for curve in curves for epoch in curve["epochs"]} == {None}
@@ -236,10 +223,7 @@ def test_pages_of_a_leaderboard_show_one_version(world, client):
     finish_trial(world.ledger, first)
     page = client.get(path, params={"limit": 5}).json()
     finish_trial(world.ledger, second)
-    rows = page["rows"]
-    while page["next_cursor"]:
-        page = client.get(path, params={"limit": 5, "cursor": page["next_cursor"]}).json()
-        rows += page["rows"]
+    rows = page["rows"] + read_all_pages(client, path, limit=5, cursor=page["next_cursor"])
     assert len(rows) == 16
     assert {row["seeds"] for row in rows} <= {0, 1}
     page = client.get(path, params={"limit": 5}).json()

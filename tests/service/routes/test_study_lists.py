@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bln_search.core.states import FailureClass
-from tests.support.service_world import STUDIES, body, finish_trial, study
+from tests.support.service_world import STUDIES, body, finish_trial, read_all_pages, study
 
 
 def test_a_list_is_filtered_sorted_and_paged_without_gaps(world, client):
@@ -12,13 +12,7 @@ def test_a_list_is_filtered_sorted_and_paged_without_gaps(world, client):
     client.post(f"{STUDIES}/3/pause")
 
     def pages(**parameters):
-        cursor, collected = None, []
-        while True:
-            page = client.get(STUDIES, params={**parameters, **({"cursor": cursor} if cursor else {})}).json()
-            collected += [item["name"] for item in page["items"]]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                return collected
+        return [item["name"] for item in read_all_pages(client, STUDIES, **parameters)]
 
     names = [f"s{number}" for number in range(7)]
     assert pages(limit=3) == names[::-1]

@@ -6,15 +6,13 @@ import pytest
 
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import FailureClass
-from tests.support.service_world import STUDIES, study
+from tests.support.service_world import STUDIES, start_study
 
 
 @pytest.fixture
 def failed(world):
     """A study whose first trial failed twice after one epoch; its second trial waits."""
-    study_id = world.queue.submit_study(study("failing", seeds=(3, 4), epochs=5), "ada").study_id
-    world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
-    trial = world.ledger.trials.list_claimable_trials(study_id)[0]
+    study_id, (trial, _) = start_study(world.ledger, "failing", "ada", seeds=(3, 4), epochs=5)
     attempts = world.ledger.attempts
     for again, reason in ((True, "killed"), (False, "CUDA out of memory")):
         token = attempts.claim_trial(trial.id, "host/1/0")
