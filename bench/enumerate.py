@@ -2,8 +2,7 @@
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. Each pair is measured in the same process, one after the other:
 the fused pass, then sixteen plain forward evaluations (evaluation mode, one configuration applied, a loop over the
-mini-batches). With the extra `fast` the fused pass with compiled kernels is measured in each pair too. Equality is
-checked in float64 and float32 on LeNet, an MLP and a residual network.
+mini-batches). Equality is checked in float64 and float32 on LeNet, an MLP and a residual network.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from bench.support.kernels import WITHOUT_KERNELS, call_in, kernel_contexts, with_kernels
 from bench.support.one_pass import (
     BATCH,
     ROWS,
@@ -81,22 +79,20 @@ def largest_difference(dtype: torch.dtype, device: str) -> float:
     return max(differences)
 
 
-def measure(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, dict[str, Any]]:
-    """Return speedup and cost in single evaluations of the fused pass, by whether it uses compiled kernels."""
+def measure(semantics: Semantics, device: str, examples: int, pairs: int) -> dict[str, Any]:
+    """Return speedup and cost in single evaluations of the fused pass."""
     subject = prepare_network("lenet", semantics, torch.float32, device, examples)
     works: dict[str, Callable[[], object]] = {
-        name: partial(call_in, context, partial(losses_in_one_pass, *subject))
-        for name, context in kernel_contexts(device).items()
+        "one pass": partial(losses_in_one_pass, *subject),
+        "singles": lambda: [loss_of_row(*subject, row) for row in ROWS],
     }
-    seconds = time_in_turn({**works, "singles": lambda: [loss_of_row(*subject, row) for row in ROWS]}, pairs, device)
-    singles = seconds.pop("singles")
-    result = {}
-    for name, one_pass in seconds.items():
-        result[name] = {
-            "speedup": spread(ratios(singles, one_pass)),
-            "cost_in_single_evaluations": spread([len(ROWS) * cost for cost in ratios(one_pass, singles)]),
-        }
-        print(f"{semantics:10} {name:13} {result[name]}")
+    seconds = time_in_turn(works, pairs, device)
+    one_pass, singles = seconds["one pass"], seconds["singles"]
+    result = {
+        "speedup": spread(ratios(singles, one_pass)),
+        "cost_in_single_evaluations": spread([len(ROWS) * cost for cost in ratios(one_pass, singles)]),
+    }
+    print(f"{semantics:10} {result}")
     return result
 
 
@@ -105,25 +101,17 @@ def main() -> None:
     torch.set_num_threads(2)
     device = options.device
     examples, pairs = (2_500, 5) if options.quick else (10_000, 5)
-    by_semantics = {str(semantics): measure(semantics, device, examples, pairs) for semantics in Semantics}
-    result: dict[str, Any] = {}
-    for name, context in kernel_contexts(device).items():
-        timings = {semantics: timing[name] for semantics, timing in by_semantics.items()}
-        reference = timings[str(Semantics.REFERENCE)]
-        with context():
-            difference = largest_difference(torch.float32, device)
-        print(f"{name}: largest relative difference of mean losses in single precision: {difference}")
-        result[name] = {
+    timings = {str(semantics): measure(semantics, device, examples, pairs) for semantics in Semantics}
+    difference = largest_difference(torch.float32, device)
+    print(f"largest relative difference of mean losses in single precision: {difference}")
+    reference = timings[str(Semantics.REFERENCE)]
+    finish(
+        "enumerate" if device == "cpu" else "enumerate_gpu",
+        {
             "speedup": reference["speedup"]["median"],
             "cost_in_single_evaluations": reference["cost_in_single_evaluations"]["median"],
             "max_relative_difference": difference,
             "by_semantics": timings,
-        }
-    finish(
-        "enumerate" if device == "cpu" else "enumerate_gpu",
-        {
-            **result[WITHOUT_KERNELS],
-            **with_kernels(result),
             "max_relative_difference_float64": largest_difference(torch.float64, device),
             "examples": examples,
             "batch_size": BATCH,

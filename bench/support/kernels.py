@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
 from typing import Any
 
 import torch
@@ -41,7 +40,7 @@ def with_kernels(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def measure_first_use() -> dict[str, float]:
-    """Return the seconds that a process needs to load and compile the kernels of a pass over LeNet.
+    """Return the seconds that a process needs to load and compile the kernel of a traversal of LeNet.
 
     The first process compiles them and writes them to disk, the second one reads them.
     """
@@ -59,13 +58,12 @@ def _seconds_in_new_process(cache: str) -> float:
 
 
 def _seconds_of_first_call() -> float:
-    """Return the seconds by which the first pass over some examples is longer than the second one."""
-    from bench.enumerate import prepare_network
-    from bench.support.one_pass import losses_in_one_pass
+    """Return the seconds by which the first traversal over some examples is longer than the second one."""
+    from bench.per_layer import make_evaluator
     from bench.support.timing import time_call
 
-    subject = prepare_network("lenet", Semantics.PAPER, torch.float32, "cpu", 100)
-    first, second = (time_call(partial(losses_in_one_pass, *subject)) for _ in range(2))
+    tree = make_evaluator("lenet", Semantics.PAPER, torch.float32, "cpu", 100)
+    first, second = (time_call(tree.sum_scores_of_all_configurations) for _ in range(2))
     return first - second
 
 

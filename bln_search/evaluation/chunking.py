@@ -91,7 +91,8 @@ def release_freed_memory() -> None:
 def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[int, int, int]:
     """Return bytes of the largest module outputs: before the first normalization layer, from there on, and stored.
 
-    Those of a convolution and a tanh between the first normalization layer and a pooling are not stored for all rows.
+    Those of a convolution and its activation function between the first normalization layer and an average pooling are
+    not stored for all rows.
     """
     shared, expanded = 1, [1]
     modules_called: list[nn.Module | None] = [None]
@@ -118,6 +119,8 @@ def _largest_activation_bytes(network: nn.Module, mini_batch: Inputs) -> tuple[i
             hook.remove()
     stored = expanded
     match modules_called[2:5]:
-        case [nn.Conv2d(), nn.Tanh(), AveragePool2() | nn.AvgPool2d()] if mini_batch.device.type == "cpu":
+        case [nn.Conv2d(), nn.Tanh() | nn.ReLU() | nn.GELU(), AveragePool2() | nn.AvgPool2d()] if (
+            mini_batch.device.type == "cpu"
+        ):
             stored = [*expanded[:2], *expanded[4:]]
     return shared, max(expanded), max(stored)

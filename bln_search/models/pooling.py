@@ -6,7 +6,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bln_search.norms.row_batching.row_tensor import LazyRowTensor
-from bln_search.norms.row_batching.tanh_of_sum import TanhOfFactoredSum
 
 
 class AveragePool2(nn.Module):
@@ -19,8 +18,8 @@ class AveragePool2(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the pooled images."""
-        if isinstance(x, LazyRowTensor) and isinstance(x.factored, TanhOfFactoredSum):
-            return F.avg_pool2d(x, 2)  # the kernel of tanh pools too
+        if isinstance(x, LazyRowTensor) and x.awaits_pooling:
+            return F.avg_pool2d(x, 2)
         if type(x) is Tensor and x.is_cuda:  # neither traced nor with the row tag of the one-pass evaluation
             return F.avg_pool2d(x, 2)
         height, width = x.shape[2] // 2 * 2, x.shape[3] // 2 * 2

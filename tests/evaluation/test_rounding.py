@@ -91,7 +91,9 @@ def test_amplified_rounding_is_not_mistaken_for_mixing():
 def test_later_parts_of_a_split_know_the_rows_with_rounding_errors(one_pass):
     """A second warning would fail this test."""
     torch.manual_seed(0)
-    network = nn.Sequential(nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(), nn.Linear(8, 10)).eval()
+    network = nn.Sequential(
+        nn.Flatten(), nn.Linear(12, 8), BN(8), nn.Linear(8, 8), Chaotic(18), nn.Linear(8, 10)
+    ).eval()
     inputs, targets = torch.randn(24, 3, 2, 2), torch.randint(0, 10, (24,))
     populations = frozen_populations(network, inputs.split(SIZE))
     rows = row_specs(network, (PopulationEstimate.FROZEN,))

@@ -16,7 +16,7 @@ from math import e, log2
 import torch
 from torch import Tensor
 
-from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums
+from bln_search.norms.row_batching.dense_sum import ClassMajorLogitsAsSums
 
 _LOG2_E = log2(e)
 """exp(x) is computed as 2^(x·log2 e), for which torch needs less time where it uses AVX2 or AVX-512."""

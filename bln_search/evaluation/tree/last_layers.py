@@ -1,7 +1,7 @@
 """Scores of all options of the last two normalization layers by a compiled kernel.
 
-It is used where the network ends with norm, linear, tanh, norm, linear, both layers normalize (N, D) with both pairs of
-statistics, and the loss is the softmax cross-entropy.
+It is used where the network ends with norm, linear, activation function, norm, linear. The function is tanh or ReLU,
+both layers normalize (N, D) with both pairs of statistics, and the loss is the softmax cross-entropy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from bln_search.norms.row_batching.compiled.availability import (
     flat_array,
     make_index_pair_array,
 )
-from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
+from bln_search.norms.row_batching.dense_sum import DenseNormOutput
 from bln_search.norms.row_batching.parallel import run_in_threads
 from bln_search.norms.row_batching.row_sources import (
     EstimateOrBatch,
@@ -39,11 +39,12 @@ _SMALLEST_BATCH = 9
 
 
 @dataclass(frozen=True)
-class NormLinearTanhTail:
-    """The modules at the end of a network: norm, linear, tanh, last norm, last linear."""
+class LastLayers:
+    """The modules at the end of a network: norm, linear, tanh or ReLU, last norm, last linear."""
 
     norm: Normalization
     linear: nn.Linear
+    activation: nn.Tanh | nn.ReLU
     last_norm: Normalization
     last_linear: nn.Linear
 
@@ -62,11 +63,11 @@ class NormLinearTanhTail:
             targets: classes, (G, N).
         """
         output = self.linear(self.norm(tag_with_rows(x, layout, 1)))
-        factored = output.factored if isinstance(output, LazyRowTensor) else None
+        factored = output.unchanged_sum if isinstance(output, LazyRowTensor) else None
         parameters = (self.last_norm.weight, self.last_norm.bias, self.last_linear.weight)
-        if not isinstance(factored, DenseNormLinearOutput) or factored.dense.sources.feature is None:
+        if not isinstance(factored, DenseNormOutput) or factored.sources.feature is None:
             return None
-        if factored.dense.sources.batch is None or int(targets.max()) >= len(self.last_linear.weight):
+        if factored.sources.batch is None or int(targets.max()) >= len(self.last_linear.weight):
             return None
         if layout.size < _SMALLEST_BATCH or len(self.last_linear.weight) > _MOST_CLASSES:
             return None
@@ -77,26 +78,27 @@ class NormLinearTanhTail:
         terms = factored.to_row_outputs_as_sums()
         assert terms.feature is not None
         batch = torch.stack([term.expand_as(terms.feature[0]) for term in terms.batch])
-        return last.sum_scores(batch, terms.feature.contiguous(), make_index_pair_array(terms.rows), targets)
+        is_tanh = isinstance(self.activation, nn.Tanh)
+        return last.sum_scores(batch, terms.feature.contiguous(), is_tanh, make_index_pair_array(terms.rows), targets)
 
 
-def find_norm_linear_tanh_tail(network: SegmentedNetwork) -> NormLinearTanhTail | None:
+def find_last_layers(network: SegmentedNetwork) -> LastLayers | None:
     """Return the last layers of a network; None where it does not end in this way."""
     if len(network.segments) < 3 or len(set(network.layer_of)) != len(network.layer_of):
         return None
     before, last = (_modules_in_sequence(segment) for segment in network.segments[-2:])
     match before, last:
         case (
-            [Normalization() as norm, nn.Linear() as linear, nn.Tanh()],
+            [Normalization() as norm, nn.Linear() as linear, nn.Tanh() | nn.ReLU() as activation],
             [Normalization() as last_norm, nn.Linear() as last_linear],
         ) if not any(map(_is_changed, (*before, *last))):
-            return NormLinearTanhTail(norm, linear, last_norm, last_linear)
+            return LastLayers(norm, linear, activation, last_norm, last_linear)
     return None
 
 
 def _is_changed(module: nn.Module) -> bool:
     """Return whether a module has hooks, or is of a subclass of one of torch's layers."""
-    is_subclass = isinstance(module, nn.Linear | nn.Tanh) and type(module) not in (nn.Linear, nn.Tanh)
+    is_subclass = not isinstance(module, Normalization) and type(module) not in (nn.Linear, nn.Tanh, nn.ReLU)
     return is_subclass or bool(module._forward_hooks or module._forward_pre_hooks)
 
 
@@ -197,7 +199,12 @@ class _LastNormConstants:
         )
 
     def sum_scores(
-        self, batch: Tensor, feature: Tensor, rows: NDArray[np.int64], targets: Tensor
+        self,
+        batch: Tensor,
+        feature: Tensor,
+        is_tanh: bool,  # noqa: FBT001 - of the kernel
+        rows: NDArray[np.int64],
+        targets: Tensor,
     ) -> tuple[Tensor, Tensor] | None:
         """Run the kernel; None where an exponential is not finite."""
         from bln_search.norms.row_batching.compiled.dense_tail import (  # noqa: PLC0415 - loads the compiler
@@ -207,7 +214,7 @@ class _LastNormConstants:
         _, tiles, size, units = feature.shape
         losses = torch.zeros(len(self.rows), len(rows), tiles, dtype=torch.float64)
         correct = torch.zeros(len(self.rows), len(rows), tiles, dtype=torch.int64)
-        terms = flat_array(batch), flat_array(feature), rows, flat_array(targets.long().contiguous())
+        terms = flat_array(batch), flat_array(feature), is_tanh, rows, flat_array(targets.long().contiguous())
         constants = map(flat_array, (self.weights, self.weight_sums, self.constant, self.population_mean))
         options = self.scalars, self.around_selected_mean, self.rows
         arguments = (*terms, *constants, *options, (tiles, size, units, self.classes, self.weights.shape[2]))

@@ -23,13 +23,13 @@ from bln_search.evaluation.tree.configuration_space import make_inference_row
 from bln_search.evaluation.tree.factored_cross_entropy import try_compute_factored_cross_entropy
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork, is_example_tensor
 from bln_search.evaluation.tree.graph.shape_values import resolve_shape_values, wrap_shape_values
-from bln_search.evaluation.tree.last_layers import find_norm_linear_tanh_tail
+from bln_search.evaluation.tree.last_layers import find_last_layers
 from bln_search.evaluation.tree.node_activations import BatchTargets, Ids, NodeActivations
 from bln_search.evaluation.tree.prefix_cache import GroupCacheView
 from bln_search.evaluation.tree.segment_memory import MemoryOfAllSegments
 from bln_search.evaluation.tree.trie import ConfigurationTrie
 from bln_search.norms.row_batching.compiled.availability import are_kernels_used
-from bln_search.norms.row_batching.dense_sum import DenseNormLinearOutput
+from bln_search.norms.row_batching.dense_sum import DenseNormOutput
 from bln_search.norms.row_batching.row_tensor import (
     BatchLayout,
     LazyRowTensor,
@@ -95,7 +95,7 @@ class TreeTraversal:
         self.score, self.memory_plan = score, memory_plan
         self.chunk_bytes, self.path_bytes = chunk_bytes, path_bytes
         self._plans: dict[tuple[int, tuple[int, ...]], RowBatchingPlan] = {}
-        self._last_layers = find_norm_linear_tanh_tail(network)
+        self._last_layers = find_last_layers(network)
 
     def traverse_and_report_losses(
         self,
@@ -248,8 +248,8 @@ class TreeTraversal:
 
     def _score_outputs(self, output: Any, targets: BatchTargets, paths: int) -> tuple[Tensor, Tensor]:
         """Return losses and correctness, (rows or 1, paths, G, N)."""
-        factored = output.factored if isinstance(output, LazyRowTensor) and targets.are_classes else None
-        if self.score is cross_entropy_and_correctness and isinstance(factored, DenseNormLinearOutput):
+        factored = output.unchanged_sum if isinstance(output, LazyRowTensor) and targets.are_classes else None
+        if self.score is cross_entropy_and_correctness and isinstance(factored, DenseNormOutput):
             logits = factored.try_class_major_logits_as_sums()
             scores = (
                 None

@@ -12,7 +12,7 @@ W·diag(γ r_B), instead of the examples.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -25,87 +25,27 @@ from bln_search.norms.row_batching.dense_in_pieces import (
     compute_linear_in_pieces,
     compute_means_and_variances,
 )
+from bln_search.norms.row_batching.elementwise import IDENTITY, ElementwiseForm
 from bln_search.norms.row_batching.row_sources import EstimateOrBatch, LayerSourcesByRow
-from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums, RowOutputsAsSums
+from bln_search.norms.row_batching.row_sum import RowOutputsAsSums
 from bln_search.norms.row_batching.scale_offset_variants import MiniBatchStatistics, ScaleOffsetVariants
 
 
 @dataclass(frozen=True)
-class DenseNormOutput:
-    """The outputs of a layer over x (G, N, D) in all rows of a plan, computed once the next operation is known."""
+class ClassMajorLogitsAsSums:
+    """Logits of all rows with classes first: row i is batch[rows[i][0]] + feature[rows[i][1]].
 
-    layer: NormalizationBase
-    x: Tensor
-    sources: LayerSourcesByRow
-    num_rows: int
+    Operations over examples then run over contiguous memory.
 
-    @property
-    def feature_shape(self) -> tuple[int, ...]:
-        """(D,)."""
-        return tuple(self.x.shape[2:])
+    Attributes:
+        batch: for each batch variant (K, G, N).
+        feature: (variants, K, G, N).
+        rows: for each row, the indices of its batch variant and its feature variant.
+    """
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of the output."""
-        return self.x.dtype
-
-    @property
-    def device(self) -> torch.device:
-        """Of the output."""
-        return self.x.device
-
-    def try_apply(
-        self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> DenseNormOutput | DenseNormLinearOutput | None:
-        """Return the outputs after a linear layer; None where `func` is not one."""
-        if func in (torch.flatten, Tensor.flatten) and not kwargs and tuple(args) in ((1,), (1, -1), (1, 1)):
-            return self
-        if func is F.linear:
-            return DenseNormLinearOutput(self, *args, **kwargs)
-        return None
-
-    def materialize(self) -> Tensor:
-        """Return the sums of all rows, (rows·G·N, D)."""
-        return self.to_row_outputs_as_sums().materialize()
-
-    def materialize_tanh(self) -> Tensor:
-        """Return tanh of the sums of all rows, (rows·G·N, D)."""
-        return self.to_row_outputs_as_sums().materialize_tanh()
-
-    def to_row_outputs_as_sums(self) -> RowOutputsAsSums:
-        """Return the variants of each pair."""
-        gamma, beta = self.layer.weight, self.layer.bias
-        variants = self.compute_pair_variants()
-        batch, feature = [beta.view(1, 1, -1)], None
-        if variants.batch is not None:
-            batch = [
-                torch.addcmul(beta, variants.batch.centred_by_source(mean), gamma * variants.batch.scales[scale])
-                for (scale, _), mean in zip(variants.batch.variants, variants.batch.means, strict=True)
-            ]
-        if variants.feature is not None:
-            bases = {
-                mean: variants.feature.centred_by_source(mean) * gamma for mean in dict.fromkeys(variants.feature.means)
-            }
-            feature = _scale_feature_variants(variants.feature, bases)
-        return RowOutputsAsSums(
-            tuple(batch), feature, variants.rows, self.x.shape[0], self.x.shape[1], self.feature_shape
-        )
-
-    def compute_pair_variants(self) -> DensePairVariants:
-        """Return scales and offsets of both pairs, with axes (G, N, D)."""
-        batch_weight, feature_weight = self.layer.branch_weights(self.layer.batch_size or self.x.shape[1])
-        pairs = (1, self.sources.batch, batch_weight), (2, self.sources.feature, feature_weight)
-        used = [(axis, sources, weight) for axis, sources, weight in pairs if sources is not None]
-        all_moments = compute_means_and_variances(self.x, [axis for axis, _, _ in used])
-        variants: dict[int, ScaleOffsetVariants] = {}
-        for (axis, sources, weight), (mean, variance) in zip(used, all_moments, strict=True):
-            moments = MiniBatchStatistics(self.x, (axis,), mean, variance, self.x.shape[1])
-            variants[axis] = ScaleOffsetVariants(self.layer.formula_variant, moments, sources, weight)
-        batch, feature = variants.get(1), variants.get(2)
-        zeros = [0] * self.num_rows
-        row_batch = zeros if batch is None else batch.row_variant
-        row_feature = zeros if feature is None else feature.row_variant
-        return DensePairVariants(batch, feature, tuple(zip(row_batch, row_feature, strict=True)))
+    batch: tuple[Tensor, ...]
+    feature: Tensor
+    rows: tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
@@ -124,63 +64,125 @@ class DensePairVariants:
 
 
 @dataclass(frozen=True)
-class DenseNormLinearOutput:
-    """A `DenseNormOutput` with a linear layer after it; K outputs."""
+class DenseNormOutput:
+    """The outputs of a layer over x (G, N, D) in all rows of a plan, computed once the next operation is known.
 
-    dense: DenseNormOutput
-    weight: Tensor
-    bias: Tensor | None = None
+    Attributes:
+        layer: the layer.
+        x: its inputs.
+        sources: of its statistics.
+        num_rows: number of rows of the plan.
+        linear: weight (K, D) and bias of a linear layer after it; None without one.
+    """
+
+    layer: NormalizationBase
+    x: Tensor
+    sources: LayerSourcesByRow
+    num_rows: int
+    linear: tuple[Tensor, Tensor | None] | None = None
 
     @property
     def feature_shape(self) -> tuple[int, ...]:
-        """(K,)."""
-        return (len(self.weight),)
+        """(D,), or (K,) after a linear layer."""
+        return (self.x.shape[2] if self.linear is None else len(self.linear[0]),)
 
     @property
     def dtype(self) -> torch.dtype:
         """Of the output."""
-        return self.dense.dtype
+        return self.x.dtype
 
     @property
     def device(self) -> torch.device:
         """Of the output."""
-        return self.dense.device
+        return self.x.device
 
-    def try_apply(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:  # noqa: ARG002
-        """Return None: no further operation is applied to the terms."""
-        return
+    def try_apply(
+        self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> DenseNormOutput | None:
+        """Return the outputs after a linear layer; None where `func` is not one."""
+        if self.linear is not None:
+            return None
+        if func in (torch.flatten, Tensor.flatten) and not kwargs and tuple(args) in ((1,), (1, -1), (1, 1)):
+            return self
+        return self._apply_linear(*args, **kwargs) if func is F.linear else None
 
-    def materialize(self) -> Tensor:
-        """Return the sums of all rows, (rows·G·N, K)."""
-        return self.to_row_outputs_as_sums().materialize()
+    def _apply_linear(self, weight: Tensor, bias: Tensor | None = None) -> DenseNormOutput:
+        return replace(self, linear=(weight, bias))
 
-    def materialize_tanh(self) -> Tensor:
-        """Return tanh of the sums of all rows, (rows·G·N, K)."""
-        return self.to_row_outputs_as_sums().materialize_tanh()
+    def materialize(self, form: ElementwiseForm = IDENTITY, *, pools: bool = False) -> Tensor:
+        """Return an elementwise function of the outputs of all rows, see `SumsOfRows`."""
+        return self.to_row_outputs_as_sums().materialize(form, pools=pools)
 
     def to_row_outputs_as_sums(self) -> RowOutputsAsSums:
-        """Return the variants of each pair, (G, N, K)."""
-        variants = self.dense.compute_pair_variants()
-        batch, feature = self._variant_outputs(variants, classes_first=False)
+        """Return the variants of each pair, (G, N, D), or (G, N, K) after a linear layer."""
+        variants = self.compute_pair_variants()
+        if self.linear is None:
+            batch, feature = self._norm_outputs(variants)
+        else:
+            batch, feature = self._linear_outputs(variants, *self.linear, classes_first=False)
         return RowOutputsAsSums(
-            tuple(batch), feature, variants.rows, self.dense.x.shape[0], self.dense.x.shape[1], self.feature_shape
+            batch=tuple(batch),
+            feature=feature,
+            rows=variants.rows,
+            groups=self.x.shape[0],
+            size=self.x.shape[1],
+            feature_shape=self.feature_shape,
         )
 
     def try_class_major_logits_as_sums(self) -> ClassMajorLogitsAsSums | None:
-        """Return the variants of each pair, (K, G, N); None where there is no feature pair."""
-        if self.dense.sources.feature is None:
+        """Return the variants of each pair, (K, G, N); None without a linear layer or without a feature pair."""
+        if self.linear is None or self.sources.feature is None:
             return None
-        variants = self.dense.compute_pair_variants()
-        batch, feature = self._variant_outputs(variants, classes_first=True)
+        variants = self.compute_pair_variants()
+        batch, feature = self._linear_outputs(variants, *self.linear, classes_first=True)
         assert feature is not None
         return ClassMajorLogitsAsSums(tuple(output.expand_as(feature[0]) for output in batch), feature, variants.rows)
 
-    def _variant_outputs(
-        self, variants: DensePairVariants, *, classes_first: bool
+    def compute_pair_variants(self) -> DensePairVariants:
+        """Return scales and offsets of both pairs, with axes (G, N, D)."""
+        batch_weight, feature_weight = self.layer.branch_weights(self.layer.batch_size or self.x.shape[1])
+        pairs = (1, self.sources.batch, batch_weight), (2, self.sources.feature, feature_weight)
+        used = [(axis, sources, weight) for axis, sources, weight in pairs if sources is not None]
+        all_moments = compute_means_and_variances(self.x, [axis for axis, _, _ in used])
+        variants: dict[int, ScaleOffsetVariants] = {}
+        for (axis, sources, weight), (mean, variance) in zip(used, all_moments, strict=True):
+            moments = MiniBatchStatistics(self.x, (axis,), mean, variance, self.x.shape[1])
+            variants[axis] = ScaleOffsetVariants(self.layer.formula_variant, moments, sources, weight)
+        batch, feature = variants.get(1), variants.get(2)
+        zeros = [0] * self.num_rows
+        row_batch = zeros if batch is None else batch.row_variant
+        row_feature = zeros if feature is None else feature.row_variant
+        return DensePairVariants(batch, feature, tuple(zip(row_batch, row_feature, strict=True)))
+
+    def _norm_outputs(self, variants: DensePairVariants) -> tuple[list[Tensor], Tensor | None]:
+        """Return the outputs of the layer for the batch variants and for the feature variants."""
+        gamma, beta = self.layer.weight, self.layer.bias
+        batch, feature = [beta.view(1, 1, -1)], None
+        if variants.batch is not None:
+            batch = [
+                torch.addcmul(beta, variants.batch.centred_by_source(mean), gamma * variants.batch.scales[scale])
+                for (scale, _), mean in zip(variants.batch.variants, variants.batch.means, strict=True)
+            ]
+        if variants.feature is not None:
+            bases = {
+                mean: variants.feature.centred_by_source(mean) * gamma for mean in dict.fromkeys(variants.feature.means)
+            }
+            feature = _scale_feature_variants(variants.feature, bases)
+        return batch, feature
+
+    def _linear_outputs(
+        self, variants: DensePairVariants, linear: Tensor, bias: Tensor | None, *, classes_first: bool
     ) -> tuple[list[Tensor], Tensor | None]:
-        """Return the outputs of the batch variants and of the feature variants, the K outputs first or last."""
-        weight = self.weight * self.dense.layer.weight
-        constant = F.linear(self.dense.layer.bias, self.weight, self.bias)
+        """Return the outputs of the linear layer for the batch variants and for the feature variants.
+
+        Args:
+            variants: of both pairs.
+            linear: weight of the linear layer.
+            bias: of the linear layer.
+            classes_first: whether the K outputs are on the first axis; otherwise on the last.
+        """
+        weight = linear * self.layer.weight
+        constant = F.linear(self.layer.bias, linear, bias)
         constant = constant.view(-1, 1, 1) if classes_first else constant
         if variants.feature is None:
             assert variants.batch is not None
@@ -190,7 +192,7 @@ class DenseNormLinearOutput:
         values = [variants.feature.mean_from_source(mean) for mean in means]
         if variants.batch is None:
             layers = [LinearOfScaledInput(value, None, weight) for value in values]
-            outputs = compute_linear_in_pieces(self.dense.x, layers, classes_first=classes_first)
+            outputs = compute_linear_in_pieces(self.x, layers, classes_first=classes_first)
             feature = _scale_feature_variants(
                 variants.feature, dict(zip(means, outputs, strict=True)), constant, classes_first=classes_first
             )
@@ -218,7 +220,7 @@ class DenseNormLinearOutput:
         """
         linear = _linear_classes_first if classes_first else F.linear
         scaled_outputs, product = _outputs_per_scale(
-            self.dense.x, pair, weight, classes_first=classes_first, needs_product=needs_product
+            self.x, pair, weight, classes_first=classes_first, needs_product=needs_product
         )
         outputs = []
         for variant, (scale, _) in enumerate(pair.variants):

@@ -26,7 +26,6 @@ from bln_search.norms.row_batching.row_tensor import (
     tag_with_rows,
 )
 from bln_search.norms.row_batching.scale_offset_variants import MiniBatchStatistics, ScaleOffsetVariants
-from bln_search.norms.row_batching.separate_rows import try_normalize_separate_rows
 
 _PIECE = 2**19
 """Values of several rows that are normalized together, so that intermediate results stay in the cache."""
@@ -68,9 +67,6 @@ def _normalize_separate_inputs(
     axes = layer.input_axes(x.ndim)
     rows = x.reshape(-1, layout.groups, layout.size, *x.shape[1:])
     batch_weight, feature_weight = layer.branch_weights(layer.batch_size or layout.size)
-    outputs = try_normalize_separate_rows(layer, rows, axes, sources, (batch_weight, feature_weight))
-    if outputs is not None:
-        return outputs.view(x.shape)
     out = torch.empty_like(rows, dtype=torch.result_type(rows, layer.weight))
     step = len(rows) if x.is_cuda else max(1, _PIECE * len(rows) // max(1, rows.numel()))
     for start in range(0, len(rows), step):

@@ -21,14 +21,15 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.norms.row_batching.convolution import CONVOLUTIONS, convolve_in_pieces
-from bln_search.norms.row_batching.row_sum import RowOutputsAsSums
+from bln_search.norms.row_batching.elementwise import IDENTITY, ElementwiseForm
+from bln_search.norms.row_batching.row_sum import RowOutputsAsSums, SumsOfRows
 
 NO_OFFSET = -1
 """Index of an offset of zero."""
 
 
-@dataclass(frozen=True)
-class FactoredSum:
+@dataclass(frozen=True, kw_only=True)
+class FactoredSum(SumsOfRows):
     """Terms of a sum, each with its variants on the first axis and (mini-batch, sample) on the next two.
 
     Attributes:
@@ -38,10 +39,6 @@ class FactoredSum:
         offset_feature: (c_F − E_F)·r_F, its feature axis of length one until γ is summed into it; or None.
         batch_variants: for each batch variant, the indices of its scaled term and its offset.
         feature_variants: for each feature variant, the indices of its scaled term and its offset, NO_OFFSET for zero.
-        rows: for each row, the indices of its batch variant and its feature variant.
-        groups: G, the number of mini-batches.
-        size: N, the number of examples in each.
-        feature_shape: shape of one example.
         gamma: γ in the shape of the features; None once it is summed into `offset_feature`.
         feature_axis: the feature axis among those after the sample axis.
         unflattened: the shape before a flatten, if any.
@@ -53,10 +50,6 @@ class FactoredSum:
     offset_feature: Tensor | None
     batch_variants: tuple[tuple[int, int], ...]
     feature_variants: tuple[tuple[int, int], ...]
-    rows: tuple[tuple[int, int], ...]
-    groups: int
-    size: int
-    feature_shape: tuple[int, ...]
     gamma: Tensor | None
     feature_axis: int
     unflattened: tuple[int, ...] | None = None
@@ -172,35 +165,41 @@ class FactoredSum:
             unflattened=None,
         )
 
-    def materialize(self) -> Tensor:
-        """Return the sums of all rows, (rows·G·N, *features)."""
-        return self.to_row_outputs_as_sums().materialize().view(-1, *self.feature_shape)
+    def materialize(self, form: ElementwiseForm = IDENTITY, *, pools: bool = False) -> Tensor:
+        """Return an elementwise function of the outputs of all rows, see `SumsOfRows`."""
+        if self.unflattened is None:
+            return super().materialize(form, pools=pools)
+        outputs = replace(self, feature_shape=self.unflattened, unflattened=None).materialize(form)
+        return outputs.flatten(1)
 
-    def materialize_tanh(self) -> Tensor:
-        """Return tanh of the sums of all rows, (rows·G·N, *features)."""
-        return self.to_row_outputs_as_sums().materialize_tanh().view(-1, *self.feature_shape)
+    def compute_variants(self, start: int, stop: int) -> RowOutputsAsSums:
+        """Return the variants for the mini-batches from `start` to before `stop`."""
+        piece = slice(start, stop)
+        batch = tuple(self._batch_variant(scaled, offset, piece) for scaled, offset in self.batch_variants)
+        return RowOutputsAsSums(
+            batch=batch,
+            feature=self._feature_variants(piece),
+            rows=self.rows,
+            groups=stop - start,
+            size=self.size,
+            feature_shape=self.feature_shape,
+        )
 
-    def to_row_outputs_as_sums(self) -> RowOutputsAsSums:
-        """Return the variants of each pair, in the shape before a flatten, if any."""
-        shape = self.unflattened or self.feature_shape
-        batch = tuple(self._batch_variant(scaled, offset) for scaled, offset in self.batch_variants)
-        return RowOutputsAsSums(batch, self._feature_variants(), self.rows, self.groups, self.size, shape)
+    def _batch_variant(self, scaled: int, offset: int, piece: slice) -> Tensor:
+        offsets = self.offset_batch[offset]
+        offsets = offsets[piece] if len(offsets) > 1 else offsets
+        return offsets if self.scaled_batch is None else self.scaled_batch[scaled, piece] + offsets
 
-    def _batch_variant(self, scaled: int, offset: int) -> Tensor:
-        if self.scaled_batch is None:
-            return self.offset_batch[offset]
-        return self.scaled_batch[scaled] + self.offset_batch[offset]
-
-    def _feature_variants(self) -> Tensor | None:
+    def _feature_variants(self, piece: slice) -> Tensor | None:
         if self.scaled_feature is None or self.offset_feature is None:
             return None
-        shape = (len(self.feature_variants), *self.scaled_feature.shape[1:])
-        out = torch.empty(shape, dtype=self.dtype, device=self.device)
-        for (scaled, offset), target in zip(self.feature_variants, out, strict=True):
+        scaled, offsets = self.scaled_feature[:, piece], self.offset_feature[:, piece]
+        out = scaled.new_empty(len(self.feature_variants), *scaled.shape[1:])
+        for (scale, offset), target in zip(self.feature_variants, out, strict=True):
             if offset == NO_OFFSET:
-                target.copy_(self.scaled_feature[scaled])
+                target.copy_(scaled[scale])
             elif self.gamma is None:
-                torch.add(self.scaled_feature[scaled], self.offset_feature[offset], out=target)
+                torch.add(scaled[scale], offsets[offset], out=target)
             else:
-                torch.addcmul(self.scaled_feature[scaled], self.offset_feature[offset], self.gamma, out=target)
+                torch.addcmul(scaled[scale], offsets[offset], self.gamma, out=target)
         return out

@@ -22,9 +22,13 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.convolution import CONVOLUTIONS, convolve_in_pieces
-from bln_search.norms.row_batching.fast_tanh import tanh_of_rows
-from bln_search.norms.row_batching.linear_by_convolution import linear
-from bln_search.norms.row_batching.tanh_of_sum import try_defer_tanh
+from bln_search.norms.row_batching.elementwise import (
+    IDENTITY,
+    ElementwiseForm,
+    apply_faster_form,
+    find_elementwise_form,
+)
+from bln_search.norms.row_batching.row_sum import pooled_shape
 from bln_search.norms.statistics import LayerPopulation
 
 LayerPopulations = Mapping[str, LayerPopulation]
@@ -121,11 +125,11 @@ class RowBatchedTensor(Tensor):
         with torch._C.DisableTorchFunctionSubclass():
             if func in _METADATA:
                 return func(*args, **kwargs)
-            lazy_result = _apply_to_factors(func, args, kwargs)
-            if lazy_result is not None:
-                return lazy_result
-            if func in _TANH and len(args) == 1 and not kwargs:
-                return _tanh(args[0])
+            early_result: RowBatchedTensor | None = _apply_to_factors(func, args, kwargs)
+            if early_result is None and len(args) == 1 and not kwargs:
+                early_result = _apply_faster_form(func, args[0])
+            if early_result is not None:
+                return early_result
             tensors: list[RowBatchedTensor] = []
             _collect_tagged(args, tensors)
             _collect_tagged(tuple(kwargs.values()), tensors)
@@ -135,7 +139,7 @@ class RowBatchedTensor(Tensor):
             if any(isinstance(tensor, LazyRowTensor) or tensor.copies != copies for tensor in tensors):
                 args = _materialize_and_repeat(args, copies)
                 kwargs = {key: _materialize_and_repeat(value, copies) for key, value in kwargs.items()}
-            computed = _FASTER_FUNCTIONS.get(func, func) if len(args) > 1 else func
+            computed = convolve_in_pieces if func in CONVOLUTIONS and len(args) > 1 else func
             return _tag_result(computed(*args, **kwargs), layout, copies)
 
 
@@ -159,29 +163,60 @@ class FactoredOutput(Protocol):
     ) -> FactoredOutput | None:
         """Apply `func` to the terms of the sum; None where the sum must be computed first."""
 
-    def materialize(self) -> Tensor:
-        """Compute the sum."""
-
-    def materialize_tanh(self) -> Tensor:
-        """Compute tanh of the sum."""
+    def materialize(self, form: ElementwiseForm = IDENTITY, *, pools: bool = False) -> Tensor:
+        """Compute an elementwise function of the sum, or its average pooling in squares of 2×2."""
 
 
 class LazyRowTensor(RowBatchedTensor):
-    """Examples of all rows that are computed on first use: a sum, or its tanh."""
+    """Examples of all rows that are computed on first use: a sum, or an elementwise function of it, pooled or not."""
 
     factored: FactoredOutput | None
+    form: ElementwiseForm
+    pools: bool
     value: RowBatchedTensor | None
 
     @staticmethod
-    def from_factored_output(factored: FactoredOutput, layout: BatchLayout) -> LazyRowTensor:
-        """Make a tensor of the shape and dtype of the sum without storage."""
+    def from_factored_output(
+        factored: FactoredOutput, layout: BatchLayout, form: ElementwiseForm = IDENTITY, *, pools: bool = False
+    ) -> LazyRowTensor:
+        """Make a tensor of the shape and dtype of the outputs without storage."""
         copies = len(layout.plan.rows)
-        shape = (copies * layout.examples_per_row, *factored.feature_shape)
+        features = pooled_shape(factored.feature_shape) if pools else factored.feature_shape
+        shape = (copies * layout.examples_per_row, *features)
         tensor = Tensor._make_wrapper_subclass(LazyRowTensor, shape, dtype=factored.dtype, device=factored.device)
         assert isinstance(tensor, LazyRowTensor)
         tensor.batch_layout, tensor.copies, tensor.factored, tensor.value = layout, copies, factored, None
+        tensor.form, tensor.pools = form, pools
         layout.lazy_tensors.append(weakref.ref(tensor))
         return tensor
+
+    def try_apply(
+        self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> LazyRowTensor | None:
+        """Return the outputs after an operation that needs no computation of the sums; None for any other."""
+        factored = self.factored
+        if factored is None or self.pools:
+            return None
+        if self.form is not IDENTITY:
+            can_pool = func is F.avg_pool2d and not kwargs and len(factored.feature_shape) == 3
+            if not can_pool or not _is_pooling_of_squares(*args):
+                return None
+            return LazyRowTensor.from_factored_output(factored, self.batch_layout, self.form, pools=True)
+        form = find_elementwise_form(func, args, kwargs)
+        if form is not None:
+            return LazyRowTensor.from_factored_output(factored, self.batch_layout, form)
+        applied = factored.try_apply(func, args, kwargs)
+        return None if applied is None else LazyRowTensor.from_factored_output(applied, self.batch_layout)
+
+    @property
+    def unchanged_sum(self) -> FactoredOutput | None:
+        """The sum; None where it is computed, or a function of it is awaited."""
+        return self.factored if self.form is IDENTITY else None
+
+    @property
+    def awaits_pooling(self) -> bool:
+        """Whether torch's average pooling of images is computed together with the function of the sums."""
+        return self.factored is not None and self.form is not IDENTITY and not self.pools
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]
@@ -194,7 +229,9 @@ class LazyRowTensor(RowBatchedTensor):
         """Compute the sum on the first call and release its terms."""
         if self.value is None:
             assert self.factored is not None
-            self.value = tag_with_rows(self.factored.materialize(), self.batch_layout, self.copies)
+            self.value = tag_with_rows(
+                self.factored.materialize(self.form, pools=self.pools), self.batch_layout, self.copies
+            )
             self.factored = None
         return self.value
 
@@ -227,34 +264,36 @@ _METADATA = {
 }
 """Attributes of a tensor that do not depend on its values."""
 
-_FASTER_FUNCTIONS: Mapping[Any, Callable[..., Any]] = {
-    **dict.fromkeys(CONVOLUTIONS, convolve_in_pieces),
-    F.linear: linear,
-}
-"""Functions that take less time for many examples, with the same results up to rounding."""
-
-_TANH = {torch.tanh, Tensor.tanh}
-"""The functions that `_tanh` computes."""
-
-
-def _tanh(x: RowBatchedTensor) -> RowBatchedTensor:
-    """Compute tanh, of a sum that is not computed yet from its terms, which are kept for other operations."""
-    if isinstance(x, LazyRowTensor) and x.factored is not None:
-        deferred = try_defer_tanh(x.factored)
-        if deferred is not None:
-            return LazyRowTensor.from_factored_output(deferred, x.batch_layout)
-        tanh = x.factored.materialize_tanh()
-    else:
-        tanh = tanh_of_rows(remove_row_tag(x))
-    return tag_with_rows(tanh, x.batch_layout, x.copies)
-
 
 def _apply_to_factors(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> LazyRowTensor | None:
-    """Apply a linear operation after the first normalization layer term by term; return None where that fails."""
-    if not args or not isinstance(args[0], LazyRowTensor) or args[0].factored is None:
+    """Apply an operation to a tensor that is not computed yet; return None where it must be computed first."""
+    return args[0].try_apply(func, args[1:], kwargs) if args and isinstance(args[0], LazyRowTensor) else None
+
+
+def _apply_faster_form(func: Callable[..., Any], x: RowBatchedTensor) -> RowBatchedTensor | None:
+    """Apply an elementwise function that has a faster form than torch's; return None for any other."""
+    if not isinstance(x, RowBatchedTensor) or find_elementwise_form(func, (), {}) is None:
         return None
-    factored = args[0].factored.try_apply(func, args[1:], kwargs)
-    return None if factored is None else LazyRowTensor.from_factored_output(factored, args[0].batch_layout)
+    values = apply_faster_form(func, remove_row_tag(x))
+    return None if values is None else tag_with_rows(values, x.batch_layout, x.copies)
+
+
+def _is_pooling_of_squares(
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,  # noqa: FBT001, FBT002 - of torch
+    _count_include_pad: bool = True,  # noqa: FBT001, FBT002 - of torch
+    divisor_override: int | None = None,
+) -> bool:
+    """Return whether arguments of torch's average pooling describe 2×2 squares without padding."""
+    return (
+        kernel_size in (2, (2, 2))
+        and stride in (None, 2, (2, 2), ())
+        and padding in (0, (0, 0))
+        and not ceil_mode
+        and divisor_override is None
+    )
 
 
 def _writes_in_place(func: Callable[..., Any], kwargs: Mapping[str, Any]) -> bool:

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from bln_search.evaluation.tree.factored_cross_entropy import try_compute_factored_cross_entropy
-from bln_search.norms.row_batching.row_sum import ClassMajorLogitsAsSums
+from bln_search.norms.row_batching.dense_sum import ClassMajorLogitsAsSums
 
 CLASSES, SIZE, GROUPS = 4, 6, 3
 ROWS = tuple((b, f) for f in (1, 0) for b in (0, 1, 2))

@@ -12,7 +12,7 @@ from torch import nn
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.tree import traversal
 from bln_search.evaluation.tree.graph.segments import split_at_norms
-from bln_search.evaluation.tree.last_layers import NormLinearTanhTail, find_norm_linear_tanh_tail
+from bln_search.evaluation.tree.last_layers import LastLayers, find_last_layers
 from bln_search.evaluation.tree.tree_evaluator import TreePerLayerEvaluator
 from bln_search.models import LeNet
 from bln_search.norms import BLN, BN, LN
@@ -31,24 +31,24 @@ def calls(monkeypatch):
     pytest.importorskip("numba", reason="the extra `fast` is not installed")
     monkeypatch.setattr(traversal, "FEWEST_SCORES", 1)
     results = []
-    original = NormLinearTanhTail.try_sum_scores
+    original = LastLayers.try_sum_scores
 
     def record_result(*args):
         results.append(original(*args))
         return results[-1]
 
-    monkeypatch.setattr(NormLinearTanhTail, "try_sum_scores", record_result)
+    monkeypatch.setattr(LastLayers, "try_sum_scores", record_result)
     return results
 
 
-def make_network(units=(9, 7), classes=5, norm=BLN, last=None, **options):
+def make_network(units=(9, 7), classes=5, norm=BLN, last=None, activation=nn.Tanh, **options):
     torch.manual_seed(0)
     return nn.Sequential(
         nn.Linear(6, units[0]),
         nn.Tanh(),
         norm(units[0], **options),
         nn.Linear(units[0], units[1]),
-        nn.Tanh(),
+        activation(),
         norm(units[1], **options),
         last or nn.Linear(units[1], classes),
     ).eval()
@@ -77,13 +77,14 @@ def assert_kernel_equals_torch(evaluator):
     assert losses.argmin() == expected_losses.argmin()
 
 
-SHAPES = [(10, (9, 7), 5), (16, (3, 20), 2), (32, (5, 6), 10), (40, (4, 33), 11), (9, (2, 1), 16), (33, (5, 6), 17)]
+SHAPES = [(10, (9, 7), 5), (17, (3, 20), 2), (32, (5, 6), 10), (41, (4, 33), 11), (9, (2, 1), 16), (33, (5, 6), 17)]
 
 
 @pytest.mark.parametrize(("shape", "semantics"), latin(SHAPES, ["paper", "reference"]), ids=str)
 def test_scores_of_all_configurations_equal_those_of_torch(calls, shape, semantics):
     size, units, classes = shape
-    network = make_network(units, classes, semantics=semantics, batch_size=size)
+    activation = nn.Tanh if size % 2 else nn.ReLU
+    network = make_network(units, classes, activation=activation, semantics=semantics, batch_size=size)
     assert_kernel_equals_torch(make_evaluator(network, size, classes=classes))
     assert calls
     assert None not in calls
@@ -120,8 +121,9 @@ def test_folds_are_summed_separately():
         (make_network(norm=LN), {}),
         (make_network(), {"n": 25}),
         (make_network(last=nn.Sequential(nn.Linear(7, 5), nn.Tanh())), {}),
+        (make_network(activation=nn.GELU), {}),
     ],
-    ids=["double", "small mini-batch", "bn", "ln", "fillers", "another end"],
+    ids=["double", "small mini-batch", "bn", "ln", "fillers", "another end", "gelu"],
 )
 def test_other_networks_and_data_are_computed_by_torch(calls, network, options):
     assert_kernel_equals_torch(make_evaluator(network, **options))
@@ -181,7 +183,7 @@ def test_scores_of_examples_are_computed_by_torch(calls):
 
 def test_last_layers_of_a_lenet_are_found():
     network = LeNet((1, 12, 12), 10, partial(BLN, batch_size=10)).eval()
-    last = find_norm_linear_tanh_tail(split_at_norms(network))
+    last = find_last_layers(split_at_norms(network))
     assert last is not None
     assert (last.norm, last.last_linear) == (network.classifier[3], network.classifier[7])
 
@@ -195,4 +197,4 @@ def test_changed_modules_are_not_last_layers():
     hooked = make_network()
     hooked[3].register_forward_hook(lambda _module, _inputs, output: output * 2)
     for network in (hooked, make_network(last=DoubledLinear(7, 5))):
-        assert find_norm_linear_tanh_tail(split_at_norms(network)) is None
+        assert find_last_layers(split_at_norms(network)) is None

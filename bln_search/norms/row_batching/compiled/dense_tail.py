@@ -1,6 +1,6 @@
 """The last two normalization layers of a per-layer traversal in one kernel, with the cross-entropy.
 
-For each path, mini-batch and option of the last layer but one, a tile x = tanh(batch term + feature term) of a
+For each path, mini-batch and option of the last layer but one, a tile x = f(batch term + feature term) of a
 mini-batch (N, D) is computed and stays in the cache. With W = w·diag(γ) of the linear layer w after the last
 normalization layer, its logits are sums of a batch variant and a feature variant, as in `dense_sum`:
 
@@ -28,7 +28,7 @@ from bln_search.norms.row_batching.compiled.simd import LANES, load
 from bln_search.norms.row_batching.compiled.tile_scores import (
     CLASS_BLOCK,
     TILE_LANES,
-    compute_centred_tanh_tile,
+    compute_centred_tile,
     fill_relative_logits,
     fill_scaled_weights,
     fill_transposed,
@@ -40,6 +40,7 @@ from bln_search.norms.row_batching.compiled.tile_scores import (
 def add_scores_of_last_layers(
     batch_terms: Any,
     feature_terms: Any,
+    is_tanh: bool,
     rows: Any,
     targets: Any,
     weights: Any,
@@ -60,6 +61,7 @@ def add_scores_of_last_layers(
     Args:
         batch_terms: (variants, P·G, N, D), flat as all arrays of numbers; P paths, G mini-batches.
         feature_terms: (variants, P·G, N, D).
+        is_tanh: whether f is tanh; otherwise ReLU.
         rows: for each option of the last layer but one, the indices of its batch variant and its feature variant.
         targets: classes, (G, N).
         weights: (D, 2, columns): W and W·diag(r) of the population, with zeros after the last class.
@@ -109,7 +111,7 @@ def add_scores_of_last_layers(
             one_hot[targets[position % groups * size + example] * lanes + example] = np.float32(1.0)
         for row in range(len(rows)):
             b, f = rows[row, 0] * units * lanes, rows[row, 1] * units * lanes
-            compute_centred_tanh_tile(batch, b, feature, f, valid, size, units, lanes, tile, mean, variance)
+            compute_centred_tile(batch, b, feature, f, is_tanh, valid, size, units, lanes, tile, mean, variance)
             fill_scaled_weights(
                 all_weights,
                 mean,

@@ -177,24 +177,6 @@ def sum_of_lanes(_typing: Any, value: Any) -> Any:
     return types.float32(value), generate
 
 
-def _define_pair_selection(offset: int) -> Any:
-    """Return a function that collects every second number of 32."""
-
-    @intrinsic
-    def collect(_typing: Any, first: Any, second: Any) -> Any:
-        def generate(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
-            mask = ir.Constant(_INTEGERS, list(range(offset, 2 * LANES, 2)))
-            return builder.shuffle_vector(args[0], args[1], mask)
-
-        return vector(first, second), generate
-
-    return collect
-
-
-even_lanes = _define_pair_selection(0)
-odd_lanes = _define_pair_selection(1)
-
-
 @intrinsic
 def power_of_two(_typing: Any, exponent: Any) -> Any:
     """Return 2ⁿ of lanes with whole numbers n from -126 to 127."""

@@ -11,6 +11,7 @@ from bln_search.norms.row_batching.compiled.simd import (
     LANES,
     broadcast,
     load,
+    select_if_less,
     splat,
     sqrt,
     store,
@@ -69,11 +70,12 @@ def multiply_weight_block_by_tile(
 
 
 @njit(nogil=True, error_model="numpy")
-def compute_centred_tanh_tile(
+def compute_centred_tile(
     batch: Any,
     batch_start: int,
     feature: Any,
     feature_start: int,
+    is_tanh: bool,
     valid: Any,
     size: int,
     units: int,
@@ -82,13 +84,17 @@ def compute_centred_tanh_tile(
     mean: Any,
     variance: Any,
 ) -> None:
-    """Write x − μ, μ and the variance of each unit of x = tanh(batch term + feature term), tiles (D, lanes)."""
+    """Write x − μ, μ and the variance of each unit of x = f(batch term + feature term), f tanh or ReLU.
+
+    Tiles are (D, lanes).
+    """
     share = np.float32(1.0) / np.float32(size)
     for unit in range(units):
         row = unit * lanes
         total = splat(0.0)
         for lane in range(0, lanes, LANES):
-            x = tanh(load(batch, batch_start + row + lane) + load(feature, feature_start + row + lane))
+            x = load(batch, batch_start + row + lane) + load(feature, feature_start + row + lane)
+            x = tanh(x) if is_tanh else select_if_less(x, 0.0, 0.0, x)
             store(tile, row + lane, x)
             total = total + x
         mu = sum_of_lanes(total) * share
