@@ -48,15 +48,20 @@ class ElementwiseForm:
         if self.factor != 1.0 or self.offset:
             torch.add(torch.tensor(self.offset, dtype=values.dtype), values, alpha=self.factor, out=values)
 
-    def select_for(self, make_sample: Callable[[], Tensor]) -> ElementwiseForm:
-        """Return this form, or the exact one where it does not suit activations (examples, channels, ...).
+    def select_for(
+        self, dtype: torch.dtype, device: torch.device, make_sample: Callable[[], Tensor]
+    ) -> ElementwiseForm:
+        """Return this form, or the exact one where it is slower or not accurate.
 
         Args:
-            make_sample: Returns some of the activations; not called where every form suits.
+            dtype: Of the activations (examples, channels, ...).
+            device: Of the activations.
+            make_sample: Returns some of them; not called where it does not matter.
         """
-        if self.exact is None or _suits_tanh_by_sigmoid(make_sample()):
+        if self.exact is None:
             return self
-        return self.exact
+        is_fast = dtype == torch.float32 and device.type == "cpu"
+        return self if is_fast and _is_tanh_by_sigmoid_accurate(make_sample()) else self.exact
 
 
 IDENTITY = ElementwiseForm(lambda values: values)
@@ -90,7 +95,7 @@ def apply_faster_form(func: Callable[..., Any], x: Tensor) -> Tensor | None:
     form = find_elementwise_form(func, (), {})
     if form is None or form.exact is None or not x.is_contiguous():
         return None
-    if form.select_for(lambda: x[sample_indices(len(x), _SAMPLED_EXAMPLES)]) is form.exact:
+    if form.select_for(x.dtype, x.device, lambda: x[sample_indices(len(x), _SAMPLED_EXAMPLES)]) is form.exact:
         return None
     out = x * form.scale
     form.replace(out)
@@ -108,12 +113,9 @@ def sample_indices(count: int, most: int) -> list[int]:
     return [index * step + index * (index + 1) // 2 % step for index in range(size)]
 
 
-def _suits_tanh_by_sigmoid(sample: Tensor) -> bool:
-    """Return whether 2σ(2x) − 1 is fast and accurate, from a sample of activations (examples, channels, ...).
-
-    It is fast in single precision on a CPU, and accurate if every channel is large enough or zero.
-    """
-    if sample.dtype != torch.float32 or sample.device.type != "cpu" or sample.ndim < 2 or sample.numel() == 0:
+def _is_tanh_by_sigmoid_accurate(sample: Tensor) -> bool:
+    """Return whether every channel of a sample of activations (examples, channels, ...) is large enough or zero."""
+    if sample.ndim < 2 or sample.numel() == 0:
         return False
     norms = sample if sample.ndim == 2 else torch.linalg.vector_norm(sample.flatten(2), dim=2)
     mean_squares = norms.square().sum(0) * (sample.shape[1] / sample.numel())

