@@ -26,12 +26,6 @@ def kernel_contexts(device: str) -> dict[str, Callable[[], AbstractContextManage
     return {WITHOUT_KERNELS: use_torch_instead_of_kernels, **({WITH_KERNELS: nullcontext} if has_kernels else {})}
 
 
-def call_in(context: Callable[[], AbstractContextManager[None]], work: Callable[[], object]) -> None:
-    """Call in a context."""
-    with context():
-        work()
-
-
 def with_kernels(result: dict[str, Any]) -> dict[str, Any]:
     """Return the part of a result that compiled kernels have; empty where they are not installed."""
     if WITH_KERNELS not in result:
