@@ -13,24 +13,10 @@ from typing import Annotated
 
 import typer
 
+from bln_search.cli import options
 from bln_search.cli.environment import check_executor_options, make_execution_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.extras import find_missing_training_package_error
-from bln_search.cli.options import (
-    DatabaseOption,
-    DataOption,
-    DeviceOption,
-    ExecutorName,
-    ExecutorOption,
-    FormatOption,
-    FusedTrialsOption,
-    GpusOption,
-    RayAddressOption,
-    ServerOption,
-    TokenOption,
-    TrialsPerGpuOption,
-    WorkersOption,
-)
 from bln_search.cli.output import RecordsFormat, print_note
 from bln_search.cli.records import print_records, time_to_iso_text
 from bln_search.cli.sources.opening import find_service_address, open_service_client
@@ -50,7 +36,7 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65_535, metavar="PORT", help="Port; 0 for a free one.")
     ] = 8000,
-    database: DatabaseOption = None,
+    database: options.DatabaseOption = None,
     no_worker: Annotated[
         bool, typer.Option("--no-worker", help="Start no worker; `bln-search worker` runs the studies.")
     ] = False,
@@ -85,15 +71,15 @@ def _is_training_available_or_warn() -> bool:
 
 
 def worker(
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    device: DeviceOption = None,
-    workers: WorkersOption = None,
-    executor: ExecutorOption = None,
-    ray_address: RayAddressOption = None,
-    gpus_per_trial: GpusOption = None,
-    trials_per_gpu: TrialsPerGpuOption = None,
-    trials_per_process: FusedTrialsOption = None,
+    data: options.DataOption = None,
+    database: options.DatabaseOption = None,
+    device: options.DeviceOption = None,
+    workers: options.WorkersOption = None,
+    executor: options.ExecutorOption = None,
+    ray_address: options.RayAddressOption = None,
+    gpus_per_trial: options.GpusOption = None,
+    trials_per_gpu: options.TrialsPerGpuOption = None,
+    trials_per_process: options.FusedTrialsOption = None,
     once: Annotated[
         bool, typer.Option("--once", help="Exit when the queue is empty and no export is requested.")
     ] = False,
@@ -105,7 +91,7 @@ def worker(
     """
     check_executor_options(executor, ray_address, gpus_per_trial, trials_per_process)
     settings = load_settings()
-    environment = make_execution_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
+    environment = make_execution_environment(settings, data, device, elsewhere=executor is options.ExecutorName.RAY)
     executor_context = make_executor(
         executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
     )
@@ -131,13 +117,13 @@ def worker(
 
 
 def workers(
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
+    database: options.DatabaseOption = None,
+    server: options.ServerOption = None,
+    token: options.TokenOption = None,
     here: Annotated[
         bool, typer.Option("--here", help="Only those of this machine or container; exit code 1 if there is none.")
     ] = False,
-    output_format: FormatOption = RecordsFormat.TABLE,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """List the workers with a heartbeat within 30 s: those of the database, or of a service."""
     settings = load_settings()

@@ -8,14 +8,7 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.options import (
-    DatabaseOption,
-    FormatOption,
-    LimitOption,
-    ServerOption,
-    StudyArgument,
-    TokenOption,
-)
+from bln_search.cli import options
 from bln_search.cli.output import RecordsFormat, print_line
 from bln_search.cli.records import print_records
 from bln_search.cli.sources.opening import open_study_source
@@ -48,9 +41,9 @@ _STATES = ", ".join(StudyState)
 
 
 def list_studies(
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
+    database: options.DatabaseOption = None,
+    server: options.ServerOption = None,
+    token: options.TokenOption = None,
     state: Annotated[
         list[StudyState] | None,
         typer.Option("--state", metavar="STATE", help=f"Only studies in this state: {_STATES}; repeatable."),
@@ -65,8 +58,8 @@ def list_studies(
     tags: Annotated[
         list[str] | None, typer.Option("--tag", metavar="TAG", help="Only studies with this tag; repeatable.")
     ] = None,
-    limit: LimitOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
+    limit: options.LimitOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """List the studies of the database, or of a service, newest first."""
     study_filter = StudyFilter(tuple(state or ()), name, owner, check_and_sort_unique_tags(tags or ()), limit)
@@ -76,11 +69,11 @@ def list_studies(
 
 
 def show(
-    study: StudyArgument,
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
+    study: options.StudyArgument,
+    database: options.DatabaseOption = None,
+    server: options.ServerOption = None,
+    token: options.TokenOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Show a study: its trials, their states and checkpoints."""
     with open_study_source(database, server, token) as source:

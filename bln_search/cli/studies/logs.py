@@ -7,15 +7,8 @@ from typing import Annotated
 
 import typer
 
+from bln_search.cli import options
 from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
-from bln_search.cli.options import (
-    DatabaseOption,
-    FormatOption,
-    LimitOption,
-    ServerOption,
-    StudyArgument,
-    TokenOption,
-)
 from bln_search.cli.output import RecordsFormat, print_line
 from bln_search.cli.records import print_records
 from bln_search.cli.sources.opening import open_study_source
@@ -25,18 +18,18 @@ from bln_search.storage.events import EventRecord
 
 
 def logs(
-    study: StudyArgument,
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
+    study: options.StudyArgument,
+    database: options.DatabaseOption = None,
+    server: options.ServerOption = None,
+    token: options.TokenOption = None,
     trial: Annotated[
         int | None, typer.Option("--trial", metavar="N", help="Only events of this trial, by its number in `show`.")
     ] = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Wait for new events until the study ends or is paused.")
     ] = False,
-    limit: LimitOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
+    limit: options.LimitOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Print the event log of a study: attempts, epochs with their losses, results and failures with their reasons.
 

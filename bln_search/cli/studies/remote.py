@@ -8,15 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from bln_search.cli import options
 from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
-from bln_search.cli.options import (
-    FormatOption,
-    QuietOption,
-    ServiceOption,
-    StudyArgument,
-    StudyFileArgument,
-    TokenOption,
-)
 from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note, results
 from bln_search.cli.records import print_record
 from bln_search.cli.sources.opening import open_service_client
@@ -36,14 +29,14 @@ _ANALYSIS_TIMEOUT = 600.0
 
 
 def submit(
-    file: StudyFileArgument,
-    server: ServiceOption = None,
-    token: TokenOption = None,
+    file: options.StudyFileArgument,
+    server: options.ServiceOption = None,
+    token: options.TokenOption = None,
     wait: Annotated[
         bool, typer.Option("--wait", help="Follow the study to its end and print its ranked table.")
     ] = False,
-    output_format: FormatOption = RecordsFormat.TABLE,
-    quiet: QuietOption = False,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Submit a study to a service. A study that it has already is not created again."""
     study = load_study(file)
@@ -66,11 +59,11 @@ def _print_submitted_study(accepted: Mapping[str, Any], output_format: RecordsFo
 
 
 def watch(
-    study: StudyArgument,
-    server: ServiceOption = None,
-    token: TokenOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
-    quiet: QuietOption = False,
+    study: options.StudyArgument,
+    server: options.ServiceOption = None,
+    token: options.TokenOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Follow a study until it ends, or is paused or interrupted; then print its ranked table.
 
@@ -125,22 +118,30 @@ def _wait_for_analysis(source: ServiceSource, study_id: int, print_line: Callabl
         )
 
 
-def cancel(study: StudyArgument, server: ServiceOption = None, token: TokenOption = None) -> None:
+def cancel(
+    study: options.StudyArgument, server: options.ServiceOption = None, token: options.TokenOption = None
+) -> None:
     """Cancel a study; its finished trials are kept."""
     _control_study("cancel", study, server, token)
 
 
-def pause(study: StudyArgument, server: ServiceOption = None, token: TokenOption = None) -> None:
+def pause(
+    study: options.StudyArgument, server: options.ServiceOption = None, token: options.TokenOption = None
+) -> None:
     """Stop a study within about a second, until `resume`; its finished trials are kept."""
     _control_study("pause", study, server, token)
 
 
-def resume(study: StudyArgument, server: ServiceOption = None, token: TokenOption = None) -> None:
+def resume(
+    study: options.StudyArgument, server: options.ServiceOption = None, token: options.TokenOption = None
+) -> None:
     """Put a study back into the queue; it resumes where it stopped."""
     _control_study("resume", study, server, token)
 
 
-def retry(study: StudyArgument, server: ServiceOption = None, token: TokenOption = None) -> None:
+def retry(
+    study: options.StudyArgument, server: options.ServiceOption = None, token: options.TokenOption = None
+) -> None:
     """Put a study with failed trials back into the queue and run these trials again; the others are kept."""
     _control_study("retry_failed", study, server, token)
 
@@ -175,10 +176,10 @@ def submit_results(
             help="Condition whose loss ranks the rows, of a table with several; by default `clean`, or the first one.",
         ),
     ] = None,
-    server: ServiceOption = None,
-    token: TokenOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
-    quiet: QuietOption = False,
+    server: options.ServiceOption = None,
+    token: options.TokenOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
+    quiet: options.QuietOption = False,
 ) -> None:
     """Submit a saved ranked table of your own networks to a service, as a complete study.
 

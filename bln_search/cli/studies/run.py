@@ -6,25 +6,9 @@ from contextlib import ExitStack, closing
 
 import typer
 
+from bln_search.cli import options
 from bln_search.cli.environment import check_executor_options, make_execution_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
-from bln_search.cli.options import (
-    AcceptCodeChangeOption,
-    DatabaseOption,
-    DataOption,
-    DetailsOption,
-    DeviceOption,
-    ExecutorName,
-    ExecutorOption,
-    FormatOption,
-    FusedTrialsOption,
-    GpusOption,
-    QuietOption,
-    RayAddressOption,
-    StudyFileArgument,
-    TrialsPerGpuOption,
-    WorkersOption,
-)
 from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note
 from bln_search.cli.sources.studies import LedgerSource
 from bln_search.cli.studies.progress.display import choose_progress_watcher
@@ -38,20 +22,20 @@ from bln_search.storage.ledger import open_and_upgrade_ledger
 
 
 def run(
-    file: StudyFileArgument,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    device: DeviceOption = None,
-    workers: WorkersOption = None,
-    executor: ExecutorOption = None,
-    ray_address: RayAddressOption = None,
-    gpus_per_trial: GpusOption = None,
-    trials_per_gpu: TrialsPerGpuOption = None,
-    trials_per_process: FusedTrialsOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
-    quiet: QuietOption = False,
-    details: DetailsOption = False,
-    accept_code_change: AcceptCodeChangeOption = False,
+    file: options.StudyFileArgument,
+    data: options.DataOption = None,
+    database: options.DatabaseOption = None,
+    device: options.DeviceOption = None,
+    workers: options.WorkersOption = None,
+    executor: options.ExecutorOption = None,
+    ray_address: options.RayAddressOption = None,
+    gpus_per_trial: options.GpusOption = None,
+    trials_per_gpu: options.TrialsPerGpuOption = None,
+    trials_per_process: options.FusedTrialsOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
+    quiet: options.QuietOption = False,
+    details: options.DetailsOption = False,
+    accept_code_change: options.AcceptCodeChangeOption = False,
 ) -> None:
     """Train and evaluate the remaining trials of a study, then print its ranked table.
 
@@ -59,7 +43,7 @@ def run(
     """
     check_executor_options(executor, ray_address, gpus_per_trial, trials_per_process)
     study = load_study(file)
-    if executor is not ExecutorName.RAY:
+    if executor is not options.ExecutorName.RAY:
         start_process_server()  # it loads torch while this process does
     settings = load_settings()
     with load_modules_without_garbage_collection():
@@ -67,7 +51,7 @@ def run(
         from bln_search.worker import run_study
         from bln_search.worker.analysis import AnalysisLayerSearchOptions, get_or_compute_analysis
 
-    environment = make_execution_environment(settings, data, device, elsewhere=executor is ExecutorName.RAY)
+    environment = make_execution_environment(settings, data, device, elsewhere=executor is options.ExecutorName.RAY)
     executor_context = make_executor(
         executor, environment, workers, ray_address, gpus_per_trial, trials_per_gpu, trials_per_process
     )
@@ -91,8 +75,8 @@ def run(
                 on_look=make_progress_line_printer(quiet=quiet),
             )
         if state is StudyState.COMPLETE:
-            options = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)
-            get_or_compute_analysis(ledger, study_id, environment, options)
+            layer_search = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)
+            get_or_compute_analysis(ledger, study_id, environment, layer_search)
         print_or_write_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output_format, details=details)
         if state is not StudyState.COMPLETE:
             print_failed_trials(ledger.trials.list_trials(study_id))

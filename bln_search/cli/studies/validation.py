@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from bln_search.cli import options
 from bln_search.cli.environment import make_execution_environment
-from bln_search.cli.options import (
-    DeviceOption,
-    FormatOption,
-    StudyFileArgument,
-    WorkersOption,
-    add_environment_variable_to_help,
-)
 from bln_search.cli.output import RecordsFormat, print_note, print_records_table, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.time_estimate import print_time_estimate
@@ -42,7 +36,7 @@ EstimateDataOption = Annotated[
     typer.Option(
         "--data",
         metavar="DIR",
-        help=add_environment_variable_to_help(
+        help=options.add_environment_variable_to_help(
             "With --estimate-time: folder of data sets; random inputs if it does not hold the data set.", "data"
         ),
     ),
@@ -59,13 +53,13 @@ SecondsOption = Annotated[
 
 
 def validate(
-    file: StudyFileArgument,
+    file: options.StudyFileArgument,
     estimate_study_time: EstimateOption = False,
     data: EstimateDataOption = None,
-    device: DeviceOption = None,
-    workers: WorkersOption = None,
+    device: options.DeviceOption = None,
+    workers: options.WorkersOption = None,
     seconds_per_arm: SecondsOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Check a study file and print its arms and trials.
 
@@ -94,9 +88,9 @@ def validate(
         print_time_estimate(_estimate_study_time(study, data, device, workers, seconds_per_arm), output_format)
 
 
-def _check_no_estimate_options(options: Mapping[str, object]) -> None:
+def _check_no_estimate_options(given_options: Mapping[str, object]) -> None:
     """Raise BadParameter for an option of the estimate that was given without it."""
-    given = [name for name, value in options.items() if value is not None]
+    given = [name for name, value in given_options.items() if value is not None]
     if given:
         raise typer.BadParameter("without --estimate-time nothing is measured: add it", param_hint=", ".join(given))
 

@@ -7,21 +7,9 @@ from typing import Annotated
 
 import typer
 
+from bln_search.cli import options
 from bln_search.cli.environment import make_execution_environment
 from bln_search.cli.exit_codes import ExitCode
-from bln_search.cli.options import (
-    AcceptCodeChangeOption,
-    DatabaseOption,
-    DataOption,
-    DetailsOption,
-    DeviceOption,
-    DocumentFormatOption,
-    FormatOption,
-    QuietOption,
-    ServerOption,
-    StudyArgument,
-    TokenOption,
-)
 from bln_search.cli.output import (
     DocumentFormat,
     RecordsFormat,
@@ -52,12 +40,12 @@ _PROBE_COLUMNS = (
 
 
 def analyze(
-    study: StudyArgument,
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    output_format: DocumentFormatOption = DocumentFormat.TABLE,
-    details: DetailsOption = False,
+    study: options.StudyArgument,
+    database: options.DatabaseOption = None,
+    server: options.ServerOption = None,
+    token: options.TokenOption = None,
+    output_format: options.DocumentFormatOption = DocumentFormat.TABLE,
+    details: options.DetailsOption = False,
 ) -> None:
     """Print which rows differ significantly, which row is recommended, and its selection bias."""
     study_record, analysis = load_study_and_analysis(study, database, server, token)
@@ -105,19 +93,19 @@ def _print_analysis(analysis: Analysis, title: str, *, score: str, details: bool
 
 
 def probe(
-    study: StudyArgument,
+    study: options.StudyArgument,
     batch_sizes: Annotated[
         str | None, typer.Option("--batch-sizes", metavar="N,...", help="Inference mini-batch sizes, as in 1,2,4,8.")
     ] = None,
     reshuffles: Annotated[
         int, typer.Option("--reshuffles", min=0, max=1000, metavar="N", help="Number of other orders of the examples.")
     ] = 0,
-    database: DatabaseOption = None,
-    data: DataOption = None,
-    device: DeviceOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
-    quiet: QuietOption = False,
-    accept_code_change: AcceptCodeChangeOption = False,
+    database: options.DatabaseOption = None,
+    data: options.DataOption = None,
+    device: options.DeviceOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
+    quiet: options.QuietOption = False,
+    accept_code_change: options.AcceptCodeChangeOption = False,
 ) -> None:
     """Measure the trained networks of a study in other mini-batches, without training again.
 

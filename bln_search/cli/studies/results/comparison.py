@@ -9,14 +9,7 @@ from typing import Annotated
 
 import typer
 
-from bln_search.cli.options import (
-    DatabaseOption,
-    FormatOption,
-    LimitOption,
-    ServerOption,
-    TokenOption,
-    ValidationOrTestSplit,
-)
+from bln_search.cli import options
 from bln_search.cli.output import RecordsFormat, print_note, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources.opening import open_study_source
@@ -74,14 +67,14 @@ class ComparedStudy:
 
 def compare(
     studies: StudiesArgument,
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
+    database: options.DatabaseOption = None,
+    server: options.ServerOption = None,
+    token: options.TokenOption = None,
     split: Annotated[
-        ValidationOrTestSplit, typer.Option("--split", help="Split of the losses.")
-    ] = ValidationOrTestSplit.VALIDATION,
-    limit: LimitOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
+        options.ValidationOrTestSplit, typer.Option("--split", help="Split of the losses.")
+    ] = options.ValidationOrTestSplit.VALIDATION,
+    limit: options.LimitOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
 ) -> None:
     """Compare studies: their recommended rows, and the losses of every row that two of them have.
 

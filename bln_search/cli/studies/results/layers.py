@@ -8,22 +8,9 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter, ValidationError
 
+from bln_search.cli import options
 from bln_search.cli.environment import make_execution_environment
 from bln_search.cli.exit_codes import ExitCode
-from bln_search.cli.options import (
-    AcceptCodeChangeOption,
-    DatabaseOption,
-    DataOption,
-    DeviceOption,
-    FormatOption,
-    LimitOption,
-    QuietOption,
-    SelectablePopulationEstimate,
-    ServerOption,
-    StudyArgument,
-    TokenOption,
-    WorkersOption,
-)
 from bln_search.cli.output import (
     RecordsFormat,
     make_progress_line_printer,
@@ -57,12 +44,12 @@ _COLUMNS = (
 
 
 def layers(
-    study: StudyArgument,
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
-    limit: LimitOption = None,
+    study: options.StudyArgument,
+    database: options.DatabaseOption = None,
+    server: options.ServerOption = None,
+    token: options.TokenOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
+    limit: options.LimitOption = None,
 ) -> None:
     """Show the best per-layer configurations, their confirmation, and the effect of each switch in each layer."""
     study_record, analysis = load_study_and_analysis(study, database, server, token)
@@ -147,7 +134,7 @@ _ALGORITHMS = ", ".join(LayerSearchAlgorithm)
 
 
 def search_layers(
-    study: StudyArgument,
+    study: options.StudyArgument,
     search: Annotated[
         LayerSearchAlgorithm | None,
         typer.Option("--search", metavar="ALGORITHM", help=f"{_ALGORITHMS}; by default the study's, or exact."),
@@ -161,7 +148,7 @@ def search_layers(
         ),
     ] = None,
     estimate: Annotated[
-        SelectablePopulationEstimate | None, typer.Option("--estimate", help="Population estimate.")
+        options.SelectablePopulationEstimate | None, typer.Option("--estimate", help="Population estimate.")
     ] = None,
     evaluations: Annotated[
         int | None,
@@ -170,13 +157,13 @@ def search_layers(
     folds: Annotated[
         int | None, typer.Option("--folds", min=2, max=20, metavar="N", help="Parts of the validation split.")
     ] = None,
-    workers: WorkersOption = None,
-    database: DatabaseOption = None,
-    data: DataOption = None,
-    device: DeviceOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
-    quiet: QuietOption = False,
-    accept_code_change: AcceptCodeChangeOption = False,
+    workers: options.WorkersOption = None,
+    database: options.DatabaseOption = None,
+    data: options.DataOption = None,
+    device: options.DeviceOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
+    quiet: options.QuietOption = False,
+    accept_code_change: options.AcceptCodeChangeOption = False,
 ) -> None:
     """Search the per-layer configurations of a study's trained networks, without training again.
 
@@ -188,7 +175,7 @@ def search_layers(
     settings = load_settings()
     with open_database_ignoring_service(database, settings) as ledger:
         study_record = ledger.studies.get_by_name_or_id(study)
-        options = {
+        overrides = {
             "search": search,
             "estimate": estimate,
             "evaluations": evaluations,
@@ -196,7 +183,7 @@ def search_layers(
             **({} if group is None else {"scope": LayerScope.GROUPS, "groups": _parse_layer_groups(group)}),
         }
         layers = _merge_layers_spec_with_options(
-            study_record.spec, {name: value for name, value in options.items() if value}
+            study_record.spec, {name: value for name, value in overrides.items() if value}
         )
         environment = make_execution_environment(settings, data, device)
         try:
@@ -222,9 +209,9 @@ def search_layers(
         )
 
 
-def _merge_layers_spec_with_options(study: StudySpec, options: dict[str, object]) -> LayerSearchSpec:
+def _merge_layers_spec_with_options(study: StudySpec, overrides: dict[str, object]) -> LayerSearchSpec:
     """Return the study's section `layers`, overridden by the options."""
-    layers = {**(study.layers or LayerSearchSpec()).model_dump(), **options}
+    layers = {**(study.layers or LayerSearchSpec()).model_dump(), **overrides}
     try:
         StudySpec.model_validate({**study.model_dump(), "layers": layers})
         return LayerSearchSpec.model_validate(layers)

@@ -11,16 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bln_search.cli.options import (
-    DatabaseOption,
-    DetailsOption,
-    LimitOption,
-    OutputOption,
-    ServerOption,
-    SplitOption,
-    StudyArgument,
-    TokenOption,
-)
+from bln_search.cli import options
 from bln_search.cli.output import (
     LeaderboardFormat,
     RecordsFormat,
@@ -56,20 +47,20 @@ _FILE_WIDTH = 1_000
 
 
 def leaderboard(
-    study: StudyArgument,
-    database: DatabaseOption = None,
-    server: ServerOption = None,
-    token: TokenOption = None,
+    study: options.StudyArgument,
+    database: options.DatabaseOption = None,
+    server: options.ServerOption = None,
+    token: options.TokenOption = None,
     output_format: Annotated[
         LeaderboardFormat, typer.Option("--format", help="Output format.")
     ] = LeaderboardFormat.TABLE,
-    output: OutputOption = None,
+    output: options.OutputOption = None,
     arm: Annotated[
         str | None, typer.Option("--arm", metavar="ARM", help="Only rows of this arm, with their ranks among all rows.")
     ] = None,
-    split: SplitOption = None,
-    limit: LimitOption = None,
-    details: DetailsOption = False,
+    split: options.SplitOption = None,
+    limit: options.LimitOption = None,
+    details: options.DetailsOption = False,
 ) -> None:
     """Print the ranked table of a study, or write it to a file."""
     if output is not None:

@@ -10,14 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from bln_search.cli import options
 from bln_search.cli.exit_codes import ExitCode, report_nothing_written_on_interrupt
-from bln_search.cli.options import (
-    AcceptCodeChangeOption,
-    DatabaseOption,
-    DataOption,
-    FormatOption,
-    StudyArgument,
-)
 from bln_search.cli.output import RecordsFormat, print_line, print_note
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources.opening import open_database_ignoring_service
@@ -84,11 +78,11 @@ class TrialReevaluation:
 
 
 def verify(
-    study: StudyArgument,
-    data: DataOption = None,
-    database: DatabaseOption = None,
-    output_format: FormatOption = RecordsFormat.TABLE,
-    accept_code_change: AcceptCodeChangeOption = False,
+    study: options.StudyArgument,
+    data: options.DataOption = None,
+    database: options.DatabaseOption = None,
+    output_format: options.FormatOption = RecordsFormat.TABLE,
+    accept_code_change: options.AcceptCodeChangeOption = False,
 ) -> None:
     """Evaluate every network of a study again from its checkpoint and compare the results with the stored ones bitwise.
 
