@@ -20,18 +20,8 @@ from bln_search.ranking.condition_metrics import MEAN, SUMMARIES, WORST, Conditi
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.reports.formatting import confidence_interval_over_seeds
-from bln_search.reports.leaderboard_columns import (
-    ACCURACY,
-    GAP,
-    LOSS,
-    SPLITS,
-    Form,
-    LeaderboardView,
-    MetricColumn,
-    ViewedRow,
-    iter_metric_columns,
-    list_row_columns,
-)
+from bln_search.reports.leaderboard_columns import Form, LeaderboardView, ViewedRow, list_row_columns
+from bln_search.reports.metric_columns import ACCURACY, GAP, LOSS, SPLITS, MetricColumn, iter_metric_columns
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.specs.study import StudySpec
 

@@ -22,15 +22,8 @@ from bln_search.reports.formatting import (
     format_mean_and_deviation,
     format_metric_interval,
 )
-from bln_search.reports.leaderboard_columns import (
-    LOSS,
-    ROW_COLUMNS,
-    Form,
-    MetricColumn,
-    RowColumn,
-    ViewedRow,
-    capitalize,
-)
+from bln_search.reports.leaderboard_columns import ROW_COLUMNS, Form, RowColumn, ViewedRow
+from bln_search.reports.metric_columns import LOSS, MetricColumn, capitalize
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.specs.sections.point_labels import find_distinct_point_digits
 

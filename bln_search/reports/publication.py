@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
-from bln_search.reports.leaderboard_columns import BatchSizes, Form, LeaderboardView, list_metric_columns
+from bln_search.reports.leaderboard_columns import BatchSizes, Form, LeaderboardView
 from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_with_deviations
+from bln_search.reports.metric_columns import list_metric_columns
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.reports.tables.columns import CellKind, Column
 

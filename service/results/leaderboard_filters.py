@@ -9,7 +9,7 @@ from bln_search.core.enums import Split
 from bln_search.core.method import Method
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import LeaderboardRow
-from bln_search.reports.leaderboard_columns import find_metric_value, iter_metric_columns
+from bln_search.reports.metric_columns import find_metric_value, iter_metric_columns
 from bln_search.specs.problems import Problem
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.http.problems import ProblemException

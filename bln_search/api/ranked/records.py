@@ -13,7 +13,7 @@ from bln_search.api.ranked.rows import RankedRows
 from bln_search.core.enums import Split
 from bln_search.ranking.comparison import Comparison
 from bln_search.reports.export import row_to_json_fields
-from bln_search.reports.leaderboard_columns import SPLIT_METRICS
+from bln_search.reports.metric_columns import SPLIT_METRICS
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
 

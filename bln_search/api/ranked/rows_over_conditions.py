@@ -30,8 +30,8 @@ from bln_search.ranking.selection.condition_criteria import (
 )
 from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
-from bln_search.reports.leaderboard_columns import METRICS, SPLITS, find_metric_value
 from bln_search.reports.leaderboard_table import row_identity_columns, verdict_column
+from bln_search.reports.metric_columns import METRICS, SPLITS, find_metric_value
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
 

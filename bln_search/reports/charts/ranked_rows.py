@@ -17,7 +17,7 @@ from bln_search.reports.charts.chart import (
     plotly_layout,
     series_colour,
 )
-from bln_search.reports.leaderboard_columns import find_metric_value
+from bln_search.reports.metric_columns import find_metric_value
 from bln_search.specs.sections.condition import CLEAN
 
 _ROW_HEIGHT, _FRAME_HEIGHT = 22, 160

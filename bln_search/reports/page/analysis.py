@@ -36,7 +36,7 @@ from bln_search.reports.charts.search import (
     parallel_coordinates_chart,
     parameter_importance_chart,
 )
-from bln_search.reports.leaderboard_columns import capitalize
+from bln_search.reports.metric_columns import capitalize
 from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, Table, figures_of_existing_charts
 from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.sentences.analysis import analysis_sentences

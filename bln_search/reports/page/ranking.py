@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
-from bln_search.reports.leaderboard_columns import Form, LeaderboardView, list_metric_columns, list_task_metric_legends
+from bln_search.reports.leaderboard_columns import Form, LeaderboardView
 from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_with_intervals
+from bln_search.reports.metric_columns import list_metric_columns, list_task_metric_legends
 from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, Table
 from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.per_layer_tables import (

@@ -9,12 +9,12 @@ from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.selection.cross_study import SharedRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import format_difference_and_p_value, format_interval, format_signed_interval
-from bln_search.reports.leaderboard_columns import CROSS_ENTROPY
 from bln_search.reports.leaderboard_table import (
     recommended_mark_column,
     row_identity_columns,
     verdict_column,
 )
+from bln_search.reports.metric_columns import CROSS_ENTROPY
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.specs.sections.point_labels import find_distinct_point_digits

@@ -9,8 +9,9 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.leaderboard_columns import Form, LeaderboardView, MetricColumn, list_metric_columns
+from bln_search.reports.leaderboard_columns import Form, LeaderboardView
 from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_of_terminal
+from bln_search.reports.metric_columns import MetricColumn, list_metric_columns
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason, format_sentence
 from bln_search.reports.tables.fitted_table import FittedTable
 

@@ -11,15 +11,8 @@ from markupsafe import Markup
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.formatting import format_metric_interval
-from bln_search.reports.leaderboard_columns import (
-    ACCURACY,
-    LOSS,
-    ROW_COLUMNS,
-    Form,
-    MetricColumn,
-    RowColumn,
-    capitalize,
-)
+from bln_search.reports.leaderboard_columns import ROW_COLUMNS, Form, RowColumn
+from bln_search.reports.metric_columns import ACCURACY, LOSS, MetricColumn, capitalize
 from bln_search.reports.sentences.leaderboard import find_unranked_reason
 from bln_search.reports.tables.columns import CellKind
 from service.pages.leaderboard.rows import LeaderboardTableRow, list_shown_metrics
@@ -146,7 +139,7 @@ def _metric_column(metric: MetricColumn, loss: str, *, few_conditions: bool) -> 
         key,
         metric.capitalized_name + (_PER_CENT if measure is ACCURACY else ""),
         cell,
-        loss if measure is LOSS else measure.explanation or measure.legend,
+        loss if measure is LOSS else measure.legend,
         is_number=True,
         sort=key,
         at_first=not metric.condition or few_conditions or metric.condition in SUMMARIES,

@@ -21,7 +21,8 @@ from bln_search.ranking.selection.row_difference import (
 )
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import common_decimals, confidence_interval_over_seeds
-from bln_search.reports.leaderboard_columns import LeaderboardView, MetricColumn, ViewedRow, list_metric_columns
+from bln_search.reports.leaderboard_columns import LeaderboardView, ViewedRow
+from bln_search.reports.metric_columns import MetricColumn, list_metric_columns
 from bln_search.specs.problems import Problem
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.http.problems import ProblemException
