@@ -56,11 +56,11 @@ def _get_bearer(
         return known
     secret = header.credentials if header is not None else cookie
     if not secret:
-        raise _make_unauthorized_problem("this needs an access token: `Authorization: Bearer ...`")
+        raise make_unauthorized_problem("this needs an access token: `Authorization: Bearer ...`")
     bearer = find_bearer(context, secret)
     if bearer is None or (bearer.kind is TokenKind.SESSION) != (header is None):
         count_failed_login(request, context)
-        raise _make_unauthorized_problem("this token is unknown, revoked or expired")
+        raise make_unauthorized_problem("this token is unknown, revoked or expired")
     context.rate_limiter.count_request_and_check_limit(bearer.rate_limit_key)
     if header is None and request.method not in _SAFE_METHODS:
         check_same_site(request)
@@ -128,7 +128,8 @@ def count_failed_login(request: Request, context: AppContext) -> None:
     context.rate_limiter.count_request_and_check_limit(f"wrong {client}", _FAILED_LOGIN_WEIGHT)
 
 
-def _make_unauthorized_problem(detail: str) -> ProblemException:
+def make_unauthorized_problem(detail: str) -> ProblemException:
+    """Return the problem (401) of a request without a valid token."""
     return ProblemException(401, "no-token", detail, headers={"WWW-Authenticate": "Bearer"})
 
 

@@ -18,7 +18,16 @@ from service.http.pagination import Cursor, Limit, cut_page, decode_cursor_to_pa
 from service.http.problems import ProblemException
 from service.schemas.access import RevokedTokens, Session, SignIn, TokenCreate, TokenCreated, TokenOut, TokenRevocation
 from service.schemas.base import ListPage
-from service.security import COOKIE, Reader, Writer, check_same_site, is_sent_over_tls, visible_owner_or_none_for_admin
+from service.security import (
+    COOKIE,
+    Reader,
+    Writer,
+    check_same_site,
+    count_failed_login,
+    is_sent_over_tls,
+    make_unauthorized_problem,
+    visible_owner_or_none_for_admin,
+)
 
 _log = logging.getLogger(__name__)
 router = APIRouter(tags=["access"], route_class=ApiRoute)
@@ -88,15 +97,12 @@ def revoke_tokens(body: TokenRevocation, context: ContextDep, writer: Writer) ->
 @router.post("/session", operation_id="sign_in")
 def sign_in(request: Request, body: SignIn, context: ContextDep, response: Response) -> Session:
     """Start a browser session. The response sets a cookie that scripts cannot read."""
-    client = request.client.host if request.client else "unknown"
     if "sec-fetch-site" in request.headers or "origin" in request.headers:
         check_same_site(request)
     bearer = context.ledger.tokens.find_bearer(body.token)
     if bearer is None or bearer.kind is not TokenKind.ACCESS:
-        context.rate_limiter.count_request_and_check_limit(f"wrong {client}", 60)
-        raise ProblemException(
-            401, "no-token", "this token is unknown, revoked or expired", headers={"WWW-Authenticate": "Bearer"}
-        )
+        count_failed_login(request, context)
+        raise make_unauthorized_problem("this token is unknown, revoked or expired")
     context.rate_limiter.count_request_and_check_limit(bearer.rate_limit_key)
     request.state.bearer = bearer
     lifetime = timedelta(hours=context.settings.session_hours)

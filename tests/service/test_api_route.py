@@ -15,7 +15,6 @@ from service.routes import (
     events,
     external_results,
     leaderboard,
-    per_layer,
     results,
     share_links,
     studies,
@@ -29,7 +28,7 @@ QUICKSTART = Path(__file__).parents[2] / "studies" / "quickstart.yaml"
 YAML = {"Content-Type": "application/yaml"}
 
 
-OF_STUDY = (results, leaderboard, checkpoints, trials, share_links, analysis, per_layer, events)
+OF_STUDY = (results, leaderboard, checkpoints, trials, share_links, analysis, events)
 
 
 @pytest.mark.parametrize("module", [studies, external_results, *OF_STUDY, configurations, tokens, workers])

@@ -20,6 +20,12 @@ from bln_search.core.records import ExampleOutcomes
 
 Arrays = Mapping[str, NDArray[Any]]
 
+_FIELDS = (
+    *("evaluations", "best", "uniform", "chosen", "chosen_uniform"),
+    *("apparent", "apparent_uniform", "marginal", "test"),
+)
+"""Fields of a record that JSON has under their names."""
+
 
 def encode_arrays(arrays: Arrays) -> bytes:
     """Named arrays in the format of np.savez_compressed."""
@@ -91,16 +97,8 @@ def encode_record_as_json(record: LayerSearchRecord) -> str:
             "layers": space.layers,
             "choices": choices,
             "left_out": {name: dict(reasons) for name, reasons in record.excluded.items()},
-            "evaluations": record.evaluations,
-            "best": record.best,
-            "uniform": record.uniform,
-            "chosen": record.chosen,
-            "chosen_uniform": record.chosen_uniform,
-            "apparent": record.apparent,
-            "apparent_uniform": record.apparent_uniform,
+            **{name: getattr(record, name) for name in _FIELDS},
             "effects": [[*names, value] for names, value in record.effects.items()],
-            "marginal": record.marginal,
-            "test": record.test,
         }
     )
 
@@ -113,30 +111,25 @@ def decode_record(body: str, sums: bytes, outcomes: bytes) -> LayerSearchRecord:
         losses, correct = arrays["confirmed_losses"], arrays["confirmed_correct"]
         n = losses.shape[1]
         bits = np.unpackbits(arrays["correct"], axis=1, count=n).astype(bool)
-        test = fields["test"]
         return LayerSearchRecord(
             space=_decode_configuration_space(fields),
             excluded=fields["left_out"],
-            evaluations=float(fields["evaluations"]),
-            best=tuple(fields["best"]),
-            uniform=tuple(fields["uniform"]),
-            chosen=tuple(tuple(digits) for digits in fields["chosen"]),
-            chosen_uniform=tuple(tuple(digits) for digits in fields["chosen_uniform"]),
-            apparent=float(fields["apparent"]),
-            apparent_uniform=float(fields["apparent_uniform"]),
+            **{name: _convert_lists_to_tuples(fields[name]) for name in _FIELDS},
             confirmed=ExampleOutcomes(losses[0], correct[0]),
             confirmed_uniform=ExampleOutcomes(losses[1], correct[1]),
             effects={(choice, statistic): float(value) for choice, statistic, value in fields["effects"]},
-            marginal=bool(fields["marginal"]),
             sums=decode_fold_sums(sums),
             kept=arrays["kept"],
             outcomes=tuple(
                 ExampleOutcomes(losses, correct) for losses, correct in zip(arrays["losses"], bits, strict=True)
             ),
-            test=None if test is None else ((test[0][0], test[0][1]), (test[1][0], test[1][1])),
         )
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedRecordError(f"a stored per-layer search is damaged: {error}") from None
+
+
+def _convert_lists_to_tuples(value: Any) -> Any:
+    return tuple(map(_convert_lists_to_tuples, value)) if isinstance(value, list) else value
 
 
 def _decode_configuration_space(fields: Mapping[str, Any]) -> ConfigurationSpace:
