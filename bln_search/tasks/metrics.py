@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from bln_search.core.tasks import NO_CLASS
-from bln_search.tasks.elementwise import reshape_targets_like_outputs
+from bln_search.tasks.losses import reshape_targets_like_outputs
 
 
 class StreamingMetric(Protocol):

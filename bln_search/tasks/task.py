@@ -12,9 +12,13 @@ from bln_search.core.task_plugin import load_task_plugin
 from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName
 from bln_search.specs.sections.task import TaskSpec
 from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
-from bln_search.tasks.density import score_density_outputs
-from bln_search.tasks.elementwise import absolute_errors, squared_errors
-from bln_search.tasks.labels import multi_label_cross_entropy_and_correctness, score_token_outputs
+from bln_search.tasks.losses import (
+    absolute_errors,
+    multi_label_cross_entropy_and_correctness,
+    score_density_outputs,
+    score_token_outputs,
+    squared_errors,
+)
 from bln_search.tasks.plugin import load_plugin_score
 from bln_search.tasks.score import ContrastiveScore, Score
 

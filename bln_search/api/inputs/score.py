@@ -12,7 +12,7 @@ from bln_search.api.inputs.torch_losses import ClassLossRecorder, parse_loss_mod
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.tasks.cross_entropy import check_class_targets, cross_entropy_and_correctness
-from bln_search.tasks.elementwise import absolute_errors, score_binary_logits, squared_errors
+from bln_search.tasks.losses import absolute_errors, score_binary_logits, squared_errors
 from bln_search.tasks.score import ExampleScores, Score, Scores, WeightedScore
 
 ScoreName = Literal["cross_entropy", "mse", "mae", "bce"]

@@ -22,7 +22,7 @@ from bln_search.norms.network.layers import (
     get_norms_by_name,
     moments_by_estimate_from_training_history,
 )
-from bln_search.tasks.density import score_density_outputs
+from bln_search.tasks.losses import score_density_outputs
 from ln.handwriting.networks import SHAPE, SIZE, SIZES, STEPS, TEXT, make_inputs, make_network
 from tests.evaluation.builders import row_specs
 from tests.models.recurrent.oracle import sigmoid
