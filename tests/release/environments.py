@@ -18,21 +18,11 @@ from tests.conftest import ROOT
 
 TREE = ("bln_search", "service", "papers", "studies", "tests", "bench", "docs")
 FILES = (
-    "pyproject.toml",
-    "MANIFEST.in",
-    "README.md",
-    "LICENSE",
-    "CITATION.cff",
-    "CHANGELOG.md",
-    "constraints.txt",
+    *("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "constraints.txt"),
     "Makefile",
 )
 _OFFLINE = (
-    "connection error",
-    "connection broken",
-    "max retries exceeded",
-    "newconnectionerror",
-    "timed out",
+    *("connection error", "connection broken", "max retries exceeded", "newconnectionerror", "timed out"),
     "temporary failure in name resolution",
 )
 """What pip says where nobody answers."""

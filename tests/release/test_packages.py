@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 import time
 import tomllib
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -21,6 +23,7 @@ from tests.docs.monitoring import expressions, selectors
 from tests.docs.pages import PAGES, blocks
 from tests.release.environments import (
     Environment,
+    build,
     contents_of_wheel,
     names_in_source,
     plain,
@@ -38,6 +41,19 @@ def files_of_the_packages():
     """What both packages hold here."""
     files = (file for top in ("bln_search", "service") for file in (ROOT / top).rglob("*") if file.is_file())
     return {str(file.relative_to(ROOT)) for file in files if "__pycache__" not in file.parts}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Both packages, and a wheel made without the source distribution; `make release` keeps the former."""
+    released = os.environ.get("RELEASE_DIST")
+    return build(tmp_path_factory.mktemp("packages"), Path(released) if released else None)
+
+
+@pytest.fixture(scope="module")
+def packages(built):
+    """The folder with wheel and source distribution."""
+    return built.folder
 
 
 class TestContents:
@@ -58,17 +74,8 @@ class TestContents:
     def test_source_distribution_has_sources_and_descriptions(self, packages):
         names = names_in_source(packages / SOURCE)
         about = {name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))}
-        assert about == {
-            "CHANGELOG.md",
-            "CITATION.cff",
-            "LICENSE",
-            "MANIFEST.in",
-            "PKG-INFO",
-            "README.md",
-            "constraints.txt",
-            "pyproject.toml",
-            "setup.cfg",
-        }
+        described = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md"}
+        assert about == described | {"constraints.txt", "pyproject.toml", "setup.cfg"}
         assert files_of_the_packages() <= names
 
     def test_both_packages_hold_the_licence(self, packages):
@@ -126,10 +133,8 @@ class TestLight:
         assert {"bln_search", "service", "fastapi"} <= found
         assert not {"tests", "bench", "studies"} & found
 
-    def test_it_says_its_version(self, light):
+    def test_it_says_its_version_and_an_empty_database_gets_the_tables(self, light):
         assert light.command("--version").stdout == f"bln-search {VERSION}\n"
-
-    def test_an_empty_database_gets_the_tables(self, light):
         database = f"sqlite:///{light.folder / 'empty.sqlite3'}"
         assert newest_known_schema_revision() in light.command("db", "upgrade", "--database", database).stdout
 
@@ -176,24 +181,6 @@ def assert_page(client, path):
         assert client.get(file).status_code == 200, file
 
 
-def run_study(environment, text):
-    """Write the study beside the environment, run it, and check that it ends with a recommendation."""
-    (environment.folder / "study.yaml").write_text(text)
-    done = environment.command("run", "study.yaml")
-    assert re.search(r"^Use |^Recommended", done.stdout, re.MULTILINE), done.stdout
-    return done
-
-
-def shortened(text, **values):
-    """A study with one epoch, and other values for top-level keys of a line."""
-    text, count = re.subn(r"\bepochs: \d+", "epochs: 1", text)
-    assert count == 1
-    for key, value in values.items():
-        text, count = re.subn(rf"(?m)^{key}: .*$", f"{key}: {value}", text)
-        assert count == 1
-    return text
-
-
 @pytest.fixture(scope="class")
 def training(packages, tmp_path_factory):
     """The extra `train` in an environment of its own."""
@@ -203,30 +190,22 @@ def training(packages, tmp_path_factory):
 
 
 class TestTraining:
-    def test_the_wheel_is_what_runs(self, training):
+    def test_first_study_of_the_docs_runs_from_the_wheel(self, training):
         place = training.python("import bln_search, pathlib; print(pathlib.Path(bln_search.__file__).parent)")
         assert place.stdout.startswith(str(training.folder))
-
-    def test_first_study_of_the_docs_runs_from_the_wheel(self, training):
         (study,) = blocks(PAGES["start.md"], "yaml")
-        assert "3 trials" in run_study(training, shortened(study.text, seeds="[0]")).stderr
-
-    def test_quickstart_of_the_repository_runs_from_the_wheel(self, training):
-        text = (ROOT / "studies" / "quickstart.yaml").read_text(encoding="utf-8")
-        done = run_study(training, shortened(text))
-        assert printed_ranks(done.stdout) == list(range(1, 17))
+        text = re.sub(r"\bepochs: \d+", "epochs: 1", re.sub(r"(?m)^seeds: .*$", "seeds: [0]", study.text))
+        (training.folder / "study.yaml").write_text(text)
+        done = training.command("run", "study.yaml")
+        assert "3 trials" in done.stderr
+        assert printed_ranks(done.stdout)[0] == 1
+        assert re.search(r"^Use |^Recommended", done.stdout, re.MULTILINE), done.stdout
 
     def test_a_study_is_submitted_over_rest_and_ranked(self, packages, training):
         """With a worker: the extras of a service are added to the environment."""
         training.install(f"{packages / WHEEL}[train,web,client]")
-        study = {
-            "name": "released",
-            "data": {"name": "digits"},
-            "model": {"name": "mlp", "widths": [8]},
-            "arms": [{"method": "bln"}],
-            "training": {"epochs": 1},
-            "seeds": [0],
-        }
+        study = {"name": "released", "data": {"name": "digits"}, "model": {"name": "mlp", "widths": [8]}}
+        study |= {"arms": [{"method": "bln"}], "training": {"epochs": 1}, "seeds": [0]}
         with served(training) as client:
             token = (training.home / "token").read_text().strip()
             client.headers["Authorization"] = f"Bearer {token}"
@@ -244,13 +223,7 @@ def wait_until_complete(client, path):
         time.sleep(0.5)
 
 
-IMPORTED = {
-    **EXTRAS,
-    "fast": frozenset({"numba"}),
-    "images": frozenset({"PIL"}),
-    "postgres": frozenset({"psycopg"}),
-    "s3": frozenset({"s3fs"}),
-}
+IMPORTED = {**EXTRAS, "fast": {"numba"}, "images": {"PIL"}, "postgres": {"psycopg"}, "s3": {"s3fs"}}
 """What each extra installs; the others are for benchmarks and for work on bln-search itself."""
 
 

@@ -69,31 +69,18 @@ class TestTargets:
         assert installations("run") == [RUN, RUN]
 
 
-class TestSettings:
-    """Settings of pip are those of the installation with uv."""
-
-    def test_variables_take_precedence_over_files(self):
-        text = ":env:.index-url='https://env/simple'\nglobal.index-url='https://file/simple'\ninstall.no-index='true'\n"
-        assert install.parse_settings(text) == {"index-url": "https://env/simple", "no-index": "true"}
-
-    def test_values_are_read_with_their_quotes_and_line_breaks(self):
-        (value,) = install.parse_settings(r"global.find-links='\n/a\n/b'").values()
-        assert value.split() == ["/a", "/b"]
-
-    def test_indexes_and_folders_are_given_to_uv(self):
-        settings = {
-            "index-url": "https://own/simple",
-            "extra-index-url": "https://b https://c",
-            "find-links": "/wheels",
-        }
-        assert install.uv_arguments(settings) == [
-            *("--default-index", "https://own/simple", "--index-strategy", "unsafe-best-match"),
-            *("--index", "https://b", "--index", "https://c", "--find-links", "/wheels"),
-        ]
-
-    @pytest.mark.parametrize(("value", "arguments"), [("true", ["--no-index"]), ("1", ["--no-index"]), ("false", [])])
-    def test_an_index_can_be_switched_off(self, value, arguments):
-        assert install.uv_arguments({"no-index": value}) == arguments
+def test_settings_of_pip_are_given_to_uv():
+    """Variables take precedence over files; values are read with their quotes and line breaks."""
+    text = (
+        ":env:.index-url='https://env/simple'\nglobal.index-url='https://file/simple'\n"
+        "global.extra-index-url='https://b https://c'\nglobal.find-links='\\n/wheels'\n"
+    )
+    assert install.uv_arguments(install.parse_settings(text)) == [
+        *("--default-index", "https://env/simple", "--index-strategy", "unsafe-best-match"),
+        *("--index", "https://b", "--index", "https://c", "--find-links", "/wheels"),
+    ]
+    assert install.uv_arguments(install.parse_settings("install.no-index='true'\n")) == ["--no-index"]
+    assert install.uv_arguments({"no-index": "false"}) == []
 
 
 class TestTorch:
@@ -104,29 +91,26 @@ class TestTorch:
         monkeypatch.setattr(install.sys, "platform", "linux")
         monkeypatch.setenv("PATH", str(tmp_path))
 
-    def test_the_cpu_build_is_installed_without_a_driver(self):
+    def test_the_cpu_build_is_installed_on_linux_without_a_driver(self, monkeypatch, tmp_path):
         assert install.find_torch_index({}) == install.CPU_INDEX
-
-    def test_a_driver_needs_the_build_of_the_default_index(self, tmp_path):
         (tmp_path / "version").touch()
+        assert install.find_torch_index({}) == ""
+        (tmp_path / "version").unlink()
+        monkeypatch.setattr(install.sys, "platform", "darwin")
         assert install.find_torch_index({}) == ""
 
     @pytest.mark.parametrize("name", ["index-url", "extra-index-url", "find-links", "no-index"])
     def test_no_other_index_is_asked_beside_configured_ones(self, name):
         assert install.find_torch_index({name: "value"}) == ""
 
-    def test_other_systems_use_the_default_index(self, monkeypatch):
-        monkeypatch.setattr(install.sys, "platform", "darwin")
-        assert install.find_torch_index({}) == ""
-
-    @pytest.mark.parametrize(("extras", "needed"), [("train", True), ("web,train", True), ("web,client", False)])
-    def test_only_extras_with_torch_ask_for_it(self, extras, needed):
-        assert install.needs_torch(f".[{extras}]") is needed
-
     @pytest.mark.parametrize("index", ["", "https://download.pytorch.org/whl/cu130"])
     def test_the_variable_decides(self, monkeypatch, index):
         monkeypatch.setenv("TORCH_INDEX", index)
         assert install.find_torch_index({"index-url": "https://own/simple"}) == index
+
+    @pytest.mark.parametrize(("extras", "needed"), [("train", True), ("web,train", True), ("web,client", False)])
+    def test_only_extras_with_torch_ask_for_it(self, extras, needed):
+        assert install.needs_torch(f".[{extras}]") is needed
 
 
 class TestInstallers:
@@ -143,17 +127,18 @@ class TestInstallers:
 
         monkeypatch.setattr(install.subprocess, "run", run)
         monkeypatch.setenv("TORCH_INDEX", "")
+        monkeypatch.setattr(install.shutil, "which", lambda name: f"/bin/{name}")
         return recorded, failing
 
-    def test_uv_of_the_path_installs_everything(self, commands, monkeypatch):
-        monkeypatch.setattr(install.shutil, "which", lambda name: f"/bin/{name}")
+    def test_uv_of_the_path_installs_everything_and_torch_first_from_its_own_index(self, commands, monkeypatch):
         assert install.main([".[train]"]) == 0
-        assert commands[0] == [("uv", ".[train]")]
+        monkeypatch.setenv("TORCH_INDEX", "https://torch/cpu")
+        assert install.main([".[train]"]) == 0
+        assert commands[0] == [("uv", ".[train]"), ("uv", "torch"), ("uv", ".[train]")]
 
-    def test_pip_installs_where_uv_fails(self, commands, monkeypatch, capsys):
+    def test_pip_installs_where_uv_fails(self, commands, capsys):
         recorded, failing = commands
         failing.append("uv")
-        monkeypatch.setattr(install.shutil, "which", lambda name: f"/bin/{name}")
         assert install.main(["--editable", ".[train,web]"]) == 0
         assert recorded == [("uv", ".[train,web]"), ("pip", ".[train,web]")]
         assert "no wheel" in capsys.readouterr().err
@@ -163,18 +148,3 @@ class TestInstallers:
         monkeypatch.setattr(install.sys, "executable", str(tmp_path / "python"))
         assert install.main([".[train]"]) == 0
         assert commands[0] == [("pip", "uv"), ("pip", ".[train]")]
-
-    def test_another_environment_can_be_named(self, monkeypatch):
-        words = []
-        monkeypatch.setattr(
-            install, "_run", lambda *given, **_: words.append(given) or subprocess.CompletedProcess(given, 0, "")
-        )
-        monkeypatch.setattr(install.shutil, "which", lambda name: f"/bin/{name}")
-        assert install.main(["--python", "/other/python", "bln_search.whl[web]"]) == 0
-        assert "/other/python" in words[-1]
-
-    def test_torch_comes_first_from_its_own_index(self, commands, monkeypatch):
-        monkeypatch.setenv("TORCH_INDEX", "https://torch/cpu")
-        monkeypatch.setattr(install.shutil, "which", lambda name: f"/bin/{name}")
-        assert install.main([".[train]"]) == 0
-        assert commands[0] == [("uv", "torch"), ("uv", ".[train]")]
