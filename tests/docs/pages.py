@@ -136,46 +136,24 @@ def check_call(words):
         verb.make_context(verb.name, rest)
 
 
-def check_build(words):
-    """A call of `docker build` names a stage of the Dockerfile and its arguments; the context is the repository."""
-    dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    options = dict(zip(words[:-1:2], words[1:-1:2], strict=True))
-    assert words[-1] == ".", words
-    assert options.keys() <= {"--target", "--tag", "--build-arg"}, words
-    assert options["--target"] in re.findall(r"^FROM .* AS (\S+)$", dockerfile, re.MULTILINE), words
-    if "--build-arg" in options:
-        assert options["--build-arg"].partition("=")[0] in re.findall(r"^ARG (\w+)", dockerfile, re.MULTILINE), words
-
-
 def check_docker(words):
-    """Files, services and images that a docker command names are there, and so is the verb of bln-search in it."""
-    words = list(words)
+    """Stages, services and images that a docker command names exist, and so does the command of bln-search in it."""
     if words[0] == "build":
-        return check_build(words[1:])
-    if words[0] == "push":
-        return None
-    if words[0] == "run":
-        place = next(at for at, word in enumerate(words) if re.fullmatch(r"bln-search-(web|worker):local", word))
-        return check_call(words[place + 1 :])
-    assert words.pop(0) == "compose", words
-    files = []
-    while words[0] == "-f":
-        files, words = [*files, words[1]], words[2:]
-    composed = [yaml.safe_load((ROOT / file).read_text(encoding="utf-8")) for file in files or ["docker-compose.yml"]]
-    services = {name for one in composed for name in one["services"]}
-    verb, *rest = words
-    assert verb in {"up", "down", "exec", "logs", "run", "stop", "ps", "config"}, words
-    if verb == "run":  # the image's entry point is bln-search
-        place = next(at for at, word in enumerate(rest) if word in services)
-        return check_call(rest[place + 1 :])
-    named = [word for word in rest if not word.startswith("-")]
-    if verb == "exec":
-        assert named[0] in services, words
-        if named[1] == "bln-search":
-            check_call(rest[rest.index("bln-search") + 1 :])
+        dockerfile = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+        assert words[-1] == ".", words
+        assert f" AS {words[words.index('--target') + 1]}\n" in dockerfile, words
+        return
+    files = [ROOT / "docker-compose.yml", *ROOT.glob("compose.*.yml")]
+    services = {name for file in files for name in yaml.safe_load(file.read_text(encoding="utf-8"))["services"]}
+    verb, *rest = words[1:] if words[0] == "compose" else words
+    named = [at for at, word in enumerate(rest) if word in services or re.fullmatch(r"bln-search-\w+:local", word)]
+    if verb in ("exec", "run"):
+        command = rest[named[0] + 1 :]
+        if verb == "run" or command[0] == "bln-search":  # the entry point of the images is bln-search
+            check_call(command if verb == "run" else command[1:])
     else:
-        assert set(named) <= services, words
-    return None
+        assert verb in ("up", "down", "logs", "stop", "push"), words
+        assert verb == "push" or len(named) == len([word for word in rest if word[0] != "-"]), words
 
 
 def kubernetes_objects():
@@ -190,18 +168,14 @@ def check_kubectl(words):
     verb, *rest = words
     names = {f"{kind.lower()}/{name}" for kind, name in kubernetes_objects()}
     if verb == "apply":
-        assert rest[0] == "--filename", words
-        assert (ROOT / rest[1]).is_file(), words
+        assert (ROOT / rest[rest.index("--filename") + 1]).is_file(), words
     elif verb == "create":
         assert rest[:2] == ["secret", "generic"], words
-    elif verb == "exec":
-        assert rest[0] in names, words
-        command = rest[rest.index("--") + 1 :]
-        if command[0] == "bln-search":
-            check_call(command[1:])
     else:
-        assert verb in {"logs", "port-forward", "rollout", "scale"}, words
-        assert [word for word in rest if word in names], words
+        assert verb in {"exec", "logs", "port-forward", "rollout", "scale"}, words
+        assert names.intersection(rest), words
+    if "bln-search" in rest:
+        check_call(rest[rest.index("bln-search") + 1 :])
 
 
 def never_ends(words):

@@ -35,41 +35,16 @@ from tests.docs.pages import (
 )
 
 CARRIED_OUT = {
-    "README.md": "end_to_end/test_readme.py",
-    "compare.md": "docs/test_compare.py",
-    "networks.md": "docs/test_networks.py",
-    "own_network.md": "docs/test_own_network.py",
-    "plugins.md": "docs/test_plugins.py",
-    "recurrent.md": "docs/test_recurrent.py",
-    "rest.md": "docs/test_rest.py",
-    "shift.md": "docs/test_shift.py",
-    "service.md": "end_to_end/test_service.py",
-    "start.md": "docs/test_start.py",
-    "tasks.md": "docs/test_tasks.py",
+    *("README.md", "compare.md", "networks.md", "own_network.md", "plugins.md", "recurrent.md", "rest.md", "shift.md"),
+    *("service.md", "start.md", "tasks.md"),
 }
-"""Pages whose Python blocks need more than themselves, or are run for what they print, and where."""
+"""Pages whose Python blocks need more than themselves, or are run for what they print; they have tests of their own."""
 
 PLAIN = {
     *("export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git", "sudo"),
     "source",
 }
 """Commands of the system, about which nothing here can be wrong but their names."""
-
-TEXT_BLOCKS = {
-    f"{'difference to the':>55}": "docs/test_compare.py",
-    "y = γ": "norms/test_normalization.py",
-    "μ̂ = Σ a_i n_i μ_i": "norms/test_memory_sources.py",
-    "√((σ² + ε)": "norms/test_invariances.py",
-    "__main__": "docs/test_contributing.py",
-    "prometheus --config.file": "docs/test_monitoring.py",
-    "backups/": "contracts/backups/test_manifest.py",
-    "bln-search serve": "docs/test_blocks.py",
-    "openapi-python-client generate": "end_to_end/test_generated_client.py",
-    "model = BertForSequenceClassification": "api/test_transformers.py",
-    'curl -sS -H "Authorization: Bearer $TOKEN" "http://127.0.0.1:8000/api/v1/studies?': "docs/test_blocks.py",
-    "quickstart (complete)": "end_to_end/test_readme.py",
-}
-"""Blocks that are neither code nor commands by their beginning, and the test of what they show."""
 
 LANGUAGES = {"python", "yaml", "bash", "toml", "sql", "text"}
 MAKE = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -98,12 +73,6 @@ def test_the_python_blocks_run_one_after_the_other(name, tmp_path):
     run_python("\n".join(block.text for block in blocks(TEXTS[name], "python")), where=tmp_path)
 
 
-def test_the_other_python_blocks_have_a_test_of_their_own():
-    for name, test in CARRIED_OUT.items():
-        assert name in TEXTS
-        assert (ROOT / "tests" / test).is_file()
-
-
 @pytest.mark.parametrize("name", with_language("yaml"))
 def test_studies_and_their_sections_are_valid(name, tmp_path, monkeypatch):
     """A part of a study says so, and is checked in a small study. Plugins have a test of their own."""
@@ -125,28 +94,17 @@ def test_studies_and_their_sections_are_valid(name, tmp_path, monkeypatch):
             check_model_fits_data(study)
 
 
-@pytest.mark.parametrize("name", with_language("toml"))
-def test_toml_parses(name):
-    for block in blocks(TEXTS[name], "toml"):
-        tomllib.loads(block.text)
-
-
 @pytest.mark.parametrize("name", with_language("bash"))
 def test_commands_could_be_given_as_they_stand(name):
     """Verbs, options and values of `bln-search`, targets of make, paths and methods of the REST API."""
     for block in blocks(TEXTS[name], "bash"):
+        process = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True)
+        assert process.returncode == 0, f"{name}, line {block.line}: {process.stderr}"
         for program, *words in shell_lines(block.text):
             if program in CHECKS:
                 CHECKS[program](words)
             else:
                 assert program in PLAIN, f"{name}: what checks {program}?"
-
-
-@pytest.mark.parametrize("name", with_language("bash"))
-def test_shell_blocks_parse(name):
-    for block in blocks(TEXTS[name], "bash"):
-        process = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True)
-        assert process.returncode == 0, f"{name}, line {block.line}: {process.stderr}"
 
 
 @pytest.mark.parametrize("name", [name for name in with_language("bash") if name != "commands.md"])
@@ -157,33 +115,14 @@ def test_a_command_that_does_not_end_is_the_last_of_its_block(name):
         assert not [words for words in others if never_ends(words)], f"{name}, line {block.line}"
 
 
-@pytest.mark.parametrize("name", with_language("bash"))
-def test_folders_are_written_as_paths_not_as_placeholders(name):
-    """`DIR` would be the name of a folder, and `PATH` reads as the variable."""
-    words = {word for block in blocks(TEXTS[name], "bash") for line in shell_lines(block.text) for word in line}
-    assert not {"DIR", "PATH", "FOLDER"} & words
+SETTINGS = {*Settings.model_fields, "settings"}
+FILES = {file.name: file for file in DOCS.glob("*/*") if file.suffix not in (".svg", ".png")}
 
 
-@pytest.mark.parametrize("name", with_language("text"))
-def test_what_a_text_block_shows_has_a_test(name):
-    for block in blocks(TEXTS[name], "text"):
-        tests = [test for beginning, test in TEXT_BLOCKS.items() if block.text.startswith(beginning)]
-        assert tests, f"{name}, line {block.line}: which test checks it?"
-        assert (ROOT / "tests" / tests[0]).is_file()
-
-
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", [*TEXTS, *FILES])
 def test_every_setting_named_exists(name):
-    named = set(re.findall(r"\bBLN_SEARCH_([A-Z_]*[A-Z])\b", written(TEXTS[name])))
-    assert {setting.lower() for setting in named} <= {*Settings.model_fields, "settings"}
-
-
-@pytest.mark.parametrize(
-    "file", [file for file in DOCS.glob("*/*") if file.suffix != ".svg"], ids=lambda file: file.name
-)
-def test_every_setting_of_a_file_exists(file):
-    named = set(re.findall(rb"\bBLN_SEARCH_([A-Z_]*[A-Z])\b", file.read_bytes()))
-    assert {setting.decode().lower() for setting in named} <= {*Settings.model_fields, "settings"}
+    named = re.findall(r"\bBLN_SEARCH_([A-Z_]*[A-Z])\b", written(TEXTS.get(name) or FILES[name]))
+    assert {setting.lower() for setting in named} <= SETTINGS
 
 
 @pytest.mark.parametrize("name", TEXTS)
