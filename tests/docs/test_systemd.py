@@ -17,29 +17,20 @@ UNITS = sorted((DOCS / "systemd").glob("*.service"))
 PROGRAM = "/opt/bln-search/bin/bln-search"
 
 
-def service_of(unit):
-    """The section of a unit that says what runs."""
-    parser = configparser.ConfigParser(interpolation=None)
-    parser.optionxform = str
-    parser.read_string(written(unit))
-    return parser["Service"]
-
-
 def test_every_unit_is_on_the_page():
     named = set(re.findall(r"\(systemd/([\w.-]+)\)", written(PAGES["service.md"])))
     assert named == {unit.name for unit in UNITS}
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_the_command_of_a_unit_exists(unit):
-    ((program, *words),) = shell_lines(service_of(unit)["ExecStart"])
+def test_the_command_of_a_unit_exists_and_its_data_folder_is_the_only_writable_one(unit):
+    parser = configparser.ConfigParser(interpolation=None)
+    parser.optionxform = str
+    parser.read_string(written(unit))
+    service = parser["Service"]
+    ((program, *words),) = shell_lines(service["ExecStart"])
     assert program == PROGRAM
     check_call(words)
-
-
-@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
-def test_the_data_folder_is_the_only_writable_one(unit):
-    service = service_of(unit)
     assert service["ProtectSystem"] == "strict"
     assert service["Environment"] == f"BLN_SEARCH_HOME=/var/lib/{service['StateDirectory']}"
 

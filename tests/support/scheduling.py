@@ -15,7 +15,7 @@ LONGEST = (
     "tests/end_to_end/test_commands.py",
     "tests/worker/test_loop.py",
     "layer search",
-    "tests/docs/test_start.py",
+    "tests/docs/test_tutorials.py",
     "tests/docs/test_plugins.py",
     "tests/execution/executors/test_local.py",
     "tests/contracts/backups/test_restoration.py",
