@@ -30,12 +30,9 @@ def test_every_container_has_limits_and_no_privileges(key):
     assert "restart" in service
 
 
-def test_only_the_web_port_is_published_on_loopback():
+def test_only_the_web_port_is_published_on_loopback_and_others_are_on_the_internal_network():
     ports = {key: service["ports"] for key, service in SERVICES.items() if "ports" in service}
     assert ports == {("docker-compose.yml", "web"): ["${LISTEN:-127.0.0.1}:${PORT:-8000}:8000"]}
-
-
-def test_every_other_container_is_on_the_internal_network_only():
     composed = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
     assert composed["networks"]["inside"] == {"internal": True}
     outside = {key for key, service in SERVICES.items() if service.get("networks", ["inside"]) != ["inside"]}
@@ -44,23 +41,16 @@ def test_every_other_container_is_on_the_internal_network_only():
 
 
 @pytest.mark.parametrize("file", FILES)
-def test_secret_is_a_file_without_a_default(file):
-    composed = yaml.safe_load((ROOT / file).read_text(encoding="utf-8"))
-    for secret in composed.get("secrets", {}).values():
-        assert re.fullmatch(
-            r"\$\{[A-Z_]+:\?write .+ into a file and set .+ to its path, see docs/deploy.md\}", secret["file"]
-        )
-
-
-@pytest.mark.parametrize("file", FILES)
-def test_every_variable_is_documented(file):
-    variables = set(re.findall(r"\$\{([A-Z_]+)", (ROOT / file).read_text(encoding="utf-8")))
-    explained = set(re.findall(r"`([A-Z_]+)`", (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")))
-    assert not variables - explained
+def test_secrets_are_files_without_a_default_and_variables_are_documented(file):
+    text = (ROOT / file).read_text(encoding="utf-8")
+    pattern = r"\$\{[A-Z_]+:\?write .+ into a file and set .+ to its path, see docs/deploy.md\}"
+    assert all(re.fullmatch(pattern, secret["file"]) for secret in yaml.safe_load(text).get("secrets", {}).values())
+    explained = re.findall(r"`([A-Z_]+)`", (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8"))
+    assert set(re.findall(r"\$\{([A-Z_]+)", text)) <= set(explained)
 
 
 @pytest.mark.parametrize("file", GPU_FILES)
-def test_exactly_one_container_sees_all_gpus(file):
+def test_exactly_one_container_sees_all_gpus_and_the_worker_uses_them(file):
     """One Ray node: a second one would offer the same GPUs again."""
     with_gpus = {
         name: service["deploy"]["resources"]["reservations"]["devices"]
@@ -70,10 +60,6 @@ def test_exactly_one_container_sees_all_gpus(file):
     assert list(with_gpus.values()) == [[{"driver": "nvidia", "count": "all", "capabilities": ["gpu"]}]]
     if "ray-node" in with_gpus:
         assert SERVICES[file, "ray-node"]["deploy"]["replicas"] == 1
-
-
-@pytest.mark.parametrize("file", GPU_FILES)
-def test_worker_is_told_to_use_gpus(file):
     environment = SERVICES[file, "worker"]["environment"]
     assert environment["BLN_SEARCH_DEVICE"] in ("cuda", "${DEVICE:-cuda}")
     assert SERVICES[file, "worker"]["image"].endswith("-cuda")

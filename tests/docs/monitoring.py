@@ -11,20 +11,9 @@ from tests.docs.pages import DOCS
 
 FOLDER = DOCS / "monitoring"
 WORDS = {
-    "and",
-    "on",
-    "by",
-    "sum",
-    "min",
-    "max",
-    "rate",
-    "delta",
-    "changes",
-    "topk",
-    "clamp_min",
-    "histogram_quantile",
-    "offset",
-} | {"min_over_time"}
+    *("and", "on", "by", "sum", "min", "max", "rate", "delta", "changes", "topk", "clamp_min", "histogram_quantile"),
+    *("offset", "min_over_time"),
+}
 """Words of PromQL that are used there; promtool knows them all."""
 
 OWN_LABELS = {"job", "instance"}

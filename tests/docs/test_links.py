@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import re
 import subprocess
@@ -58,21 +57,16 @@ def test_drawings_describe_themselves_and_fetch_nothing(file):
     assert not {"script", "image", "use", "style"} & set(tags)
 
 
-def test_every_page_is_in_the_navigation_once():
-    listed = in_navigation(CONFIGURATION["nav"])
-    assert sorted(listed) == sorted(PAGES)
-
-
-def test_the_index_leads_to_every_page_and_the_readme_to_the_index():
+def test_every_page_is_in_the_navigation_once_and_in_the_index():
+    assert sorted(in_navigation(CONFIGURATION["nav"])) == sorted(PAGES)
     assert set(re.findall(r"\]\((\w+\.md)", prose(PAGES["index.md"]))) | {"index.md"} >= set(PAGES)
     assert "](docs/index.md)" in prose(README)
 
 
 @pytest.mark.slow
 def test_pages_build_and_load_nothing_from_other_hosts(tmp_path):
-    for package in ("material", "mkdocstrings_handlers"):
-        if importlib.util.find_spec(package) is None:
-            pytest.skip(f"{package} is not here: make installs it")
+    pytest.importorskip("material", reason="make installs it")
+    pytest.importorskip("mkdocstrings_handlers", reason="make installs it")
     call = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
     process = subprocess.run(
         call, capture_output=True, text=True, timeout=240, cwd=ROOT, env={**os.environ, "NO_COLOR": "1"}

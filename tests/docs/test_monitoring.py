@@ -31,8 +31,8 @@ def samples(tmp_path_factory):
     return found
 
 
-@pytest.mark.parametrize(("place", "expression"), EXPRESSIONS, ids=[place for place, _ in EXPRESSIONS])
-def test_an_expression_asks_for_what_there_is(samples, place, expression):
+@pytest.mark.parametrize("expression", [text for _, text in EXPRESSIONS], ids=[place for place, _ in EXPRESSIONS])
+def test_an_expression_asks_for_what_there_is(samples, expression):
     """Metric, labels, and where a label is told apart by its value, a value of it that occurs."""
     asked = list(selectors(expression))
     assert asked
@@ -49,31 +49,17 @@ def test_an_expression_asks_for_what_there_is(samples, place, expression):
     assert words(expression) <= WORDS | labels | {name for name, _ in asked}
 
 
-def table():
-    """The metrics of the page, with their labels."""
-    rows = re.findall(r"^\| `((?:bln_search|process)_\w+)` \|([^|]*)\|", written(PAGES["monitoring.md"]), re.MULTILINE)
-    return {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
-
-
-def test_page_lists_exactly_the_metrics_with_their_labels(samples):
+def test_page_lists_exactly_the_metrics_with_their_labels_and_the_alerts(samples):
+    page = written(PAGES["monitoring.md"])
+    rows = re.findall(r"^\| `((?:bln_search|process)_\w+)` \|([^|]*)\|", page, re.MULTILINE)
     seen = {}
     for name, found in samples.items():
         family = re.sub(r"_(bucket|sum|count)$", "", name)
         seen.setdefault(family, set()).update(label for one in found for label in one)
     del seen["up"]
-    assert table() == {name: labels - {"le"} for name, labels in seen.items()}
-
-
-def test_every_alert_is_on_the_page():
-    named = set(re.findall(r"`(BlnSearch\w+)`", written(PAGES["monitoring.md"])))
-    assert named == {rule["alert"] for rule in rules()}
-
-
-def test_an_alert_says_what_is_wrong_and_what_it_is_about():
-    for rule in rules():
-        assert rule.keys() == {"alert", "expr", "for", "labels", "annotations"}
-        assert rule["labels"]["severity"] in ("critical", "warning")
-        assert rule["annotations"].keys() == {"summary", "description"}
+    told = {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in rows}
+    assert told == {name: labels - {"le"} for name, labels in seen.items()}
+    assert set(re.findall(r"`(BlnSearch\w+)`", page)) == {rule["alert"] for rule in rules()}
 
 
 def test_prometheus_reads_the_rules_beside_its_configuration():
@@ -81,34 +67,36 @@ def test_prometheus_reads_the_rules_beside_its_configuration():
     assert all((FOLDER / name).is_file() for name in configuration["rule_files"])
     (job,) = configuration["scrape_configs"]
     assert (job["job_name"], job["metrics_path"]) == ("bln-search", "/metrics")
+    for rule in rules():
+        assert rule.keys() == {"alert", "expr", "for", "labels", "annotations"}
+        assert rule["labels"]["severity"] in ("critical", "warning")
+        assert rule["annotations"].keys() == {"summary", "description"}
 
 
-class TestDashboard:
-    def test_it_says_what_it_is_and_asks_for_its_data_source(self):
-        board = dashboard()
-        assert board["uid"] == "bln-search"
-        assert board["schemaVersion"] >= 36
-        first, *others = board["templating"]["list"]
-        assert (first["name"], first["type"], first["query"]) == ("datasource", "datasource", "prometheus")
-        assert {other["name"] for other in others} == OWN_LABELS
-        assert all(other["datasource"]["uid"] == "${datasource}" for other in others)
-        assert "id" not in board
+def test_the_dashboard_asks_for_its_data_source_and_its_panels_do_not_overlap():
+    board = dashboard()
+    first, *others = board["templating"]["list"]
+    assert (board["uid"], first["name"], first["type"], first["query"]) == (
+        *("bln-search", "datasource"),
+        *("datasource", "prometheus"),
+    )
+    assert {other["name"] for other in others} == OWN_LABELS
+    assert "id" not in board
+    panels = board["panels"]
+    assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
+    taken = set()
+    for panel in panels:
+        at = panel["gridPos"]
+        place = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert not place & taken, panel["title"]
+        assert all(x < 24 for x, _ in place)
+        taken |= place
+        if panel["type"] != "row":
+            assert {one["datasource"]["uid"] for one in (panel, *panel["targets"])} == {"${datasource}"}
 
-    def test_a_panel_has_a_title_a_place_of_its_own_and_that_data_source(self):
-        panels = dashboard()["panels"]
-        assert len({panel["id"] for panel in panels}) == len({panel["title"] for panel in panels}) == len(panels)
-        taken = set()
-        for panel in panels:
-            at = panel["gridPos"]
-            place = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
-            assert not place & taken, panel["title"]
-            assert all(x < 24 for x, _ in place)
-            taken |= place
-            if panel["type"] != "row":
-                assert {one["datasource"]["uid"] for one in (panel, *panel["targets"])} == {"${datasource}"}
 
-    def test_ledgers_are_not_added_up(self):
-        """Several services of one database tell the same figures of it."""
-        for place, expression in EXPRESSIONS:
-            if re.search(r"bln_search_(records|queue|workers|database|checkpoint|disk)", expression):
-                assert not re.search(r"sum( by \([^)]*\))? ?\((?!changes)", expression), place
+def test_ledgers_are_not_added_up():
+    """Several services of one database tell the same figures of it."""
+    for place, expression in EXPRESSIONS:
+        if re.search(r"bln_search_(records|queue|workers|database|checkpoint|disk)", expression):
+            assert not re.search(r"sum( by \([^)]*\))? ?\((?!changes)", expression), place

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import re
 import typing
-from enum import StrEnum
 from inspect import signature
 
-import pytest
-import yaml
 from pydantic import BaseModel
 
 from bench.documents.reference import study_file
+from bln_search.core.method import Method
 from bln_search.core.registry import DATA_SETS, MODELS
 from bln_search.models.factory import get_model_factory
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.external import ExternalSpec
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.training import ConstantRate
+from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.study import StudySpec
 from tests.docs.pages import PAGES, written
 
@@ -56,58 +54,29 @@ def tables():
     return found
 
 
-def values_of(kind):
-    """The values that a field takes, where it takes only certain ones."""
-    for part in parts(kind):
-        if isinstance(part, type) and issubclass(part, StrEnum):
-            yield from {member.value for member in part} - study_file.REJECTED.get(part.__name__, set())
-        elif typing.get_origin(part) is typing.Literal:
-            yield from typing.get_args(part)
-
-
-def shown(field):
-    """How the page writes a default."""
-    if field.is_required():
-        return "required"
-    value = field.default
-    if value is None:
-        return "–"
-    if isinstance(value, ConstantRate):
-        return "`{kind: constant}`"
-    if isinstance(value, BaseModel):
-        return "every default"
-    plain = [str(one) if isinstance(one, StrEnum) else one for one in value] if isinstance(value, tuple) else value
-    plain = str(plain) if isinstance(plain, StrEnum) else plain
-    return f"`{yaml.safe_dump(plain, default_flow_style=True).removesuffix('...' + chr(10)).strip()}`"
-
-
 def test_the_committed_tables_are_those_of_the_program():
     page = written(PAGES["studies.md"])
     assert page == study_file.render(page), "run python -m bench.documents.reference.study_file --write"
 
 
-def test_every_section_of_a_study_has_a_table():
-    assert tables().keys() == {*SECTIONS, "networks"}
+def test_every_section_of_a_study_has_a_table_of_its_keys():
+    found = tables()
+    assert found.keys() == {*SECTIONS, "networks"}
+    for name, section in SECTIONS.items():
+        fields = {key: field for key, field in section.model_fields.items() if key != "external"}  # submitted results
+        required = {f"`{field.alias or key}`": field.is_required() for key, field in fields.items()}
+        assert {row[0]: row[2] == "required" for row in found[name]} == required
+        assert all(len(row) == 4 and all(row) for row in found[name])
 
 
-@pytest.mark.parametrize("name", sorted(SECTIONS))
-def test_every_key_has_type_default_and_meaning(name):
-    fields = SECTIONS[name].model_fields
-    fields = {key: field for key, field in fields.items() if key != "external"}  # of submitted results
-    expected = {f"`{field.alias or key}`": shown(field) for key, field in fields.items()}
-    assert {row[0]: row[2] for row in tables()[name]} == expected
-    assert all(len(row) == 4 and all(row) for row in tables()[name])
-
-
-@pytest.mark.parametrize("name", sorted(SECTIONS))
-def test_every_value_of_a_key_is_listed(name):
-    types = {row[0].strip("`"): row[1] for row in tables()[name]}
-    for key, field in SECTIONS[name].model_fields.items():
-        if not any(isinstance(part, type) and issubclass(part, BaseModel) for part in parts(field.annotation)):
-            assert set(values_of(field.annotation)) <= set(re.findall("`([^`]+)`", types[field.alias or key])), key
-
-
-def test_a_value_that_is_always_rejected_is_not_listed():
+def test_defaults_and_values_of_keys_are_listed_and_rejected_values_are_not():
+    training, arm = ({row[0].strip("`"): row for row in tables()[name]} for name in ("TrainingSpec", "ArmSpec"))
+    spec = TrainingSpec()
+    assert training["epochs"][2] == f"`{spec.epochs}`"
+    assert training["optimizer"][2] == f"`{spec.optimizer}`"
+    assert training["schedule"][2] == "`{kind: constant}`"
+    assert training["augmentation"][2] == "–"
+    assert set(Method) <= set(re.findall("`([^`]+)`", arm["method"][1]))
     exceptions = ("`splits`", "`memory_sources`")  # which take `train` alone, and names of the memory
     types = [row[1] for rows in tables().values() for row in rows if row[0] not in exceptions]
     assert not any(re.search("`(memory|last_step|train)`", text) for text in types)
