@@ -61,52 +61,31 @@ def test_study_runs_with_model_and_data_of_the_plugin(tmp_path):
     assert len(printed_ranks(printed)) == 20
 
 
-def test_corruption_of_the_plugin_is_applied(tmp_path):
-    install(tmp_path)
-    code = """
+PARTS = """
+import sys
+
 import numpy as np
+
 import bln_search
+from bln_search.specs import parse_study
+
+REST = "model: {name: mlp}, arms: [{method: bln}], seeds: [0]"
+study = parse_study("{name: own, data: {name: digits}, task: {name: own_focal}, %s}" % REST)
+parse_study("{name: own, data: {name: own_data}, training: {batch_size: 5}, %s}" % REST.replace("mlp", "own_net"))
+print(study.loss_description.text, "torch" in sys.modules)
 
 occluded = bln_search.corrupt(np.ones((3, 1, 10, 20)), "own_occlusion-5")
 print(*(occluded == 0).sum((1, 2, 3)), len({image.tobytes() for image in occluded}))
-"""
-    assert run_python(code, where=tmp_path).split() == ["50", "50", "50", "3"]
 
-
-def test_normalization_layer_of_the_plugin_is_replaced(tmp_path):
-    install(tmp_path)
-    code = """
 import torch
 from torch import nn
-import bln_search
 from own_parts import ChannelNorm
+from bln_search.tasks import make_task
+from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
 
 network, x = nn.Sequential(ChannelNorm(4)), torch.randn(2, 4, 3, 3)
 converted = bln_search.convert(nn.Sequential(*network), method="same", strict=True)
 print(type(converted[0]).__name__, torch.allclose(converted(x), network(x), atol=1e-6))
-"""
-    assert run_python(code, where=tmp_path).split() == ["LN", "True"]
-
-
-def test_task_of_the_plugin_is_scored(tmp_path):
-    install(tmp_path)
-    code = """
-import sys
-
-from bln_search.specs import parse_study
-
-study = parse_study(
-    "{name: own, data: {name: digits}, model: {name: mlp}, arms: [{method: bln}], seeds: [0], task: {name: own_focal}}"
-)
-parse_study(
-    "{name: own, data: {name: own_data}, model: {name: own_net}, arms: [{method: bln}], seeds: [0], "
-    "training: {batch_size: 5}}"
-)
-print(study.loss_description.text, "torch" in sys.modules, sep=", ")
-import torch
-
-from bln_search.tasks import make_task
-from bln_search.tasks.task_metrics import DimensionsAndTargetDeviation, make_metrics
 
 outputs, targets = torch.zeros(4, 2), torch.tensor([0, 1, 1, 0])
 losses, correct = make_task(study.task).score(outputs, targets)
@@ -114,9 +93,14 @@ metric = make_metrics(study.task, DimensionsAndTargetDeviation(1))["top_two"]
 metric.update(outputs, targets)
 print(f"{losses[0]:.4f}", correct.sum().item(), metric.compute())
 """
-    first, second = run_python(code, where=tmp_path).splitlines()
-    assert first == "mean focal loss in nats, False"
-    assert second == "0.1733 2 1.0"
+
+
+def test_task_corruption_and_normalization_layer_of_the_plugin_are_used(tmp_path):
+    install(tmp_path)
+    assert run_python(PARTS, where=tmp_path).splitlines() == [
+        *("mean focal loss in nats False", "50 50 50 3"),
+        *("LN True", "0.1733 2 1.0"),
+    ]
 
 
 USES = (

@@ -8,6 +8,9 @@ import time
 import pytest
 from torch import nn
 
+from bench import zoo
+from bench.support.zoo.comparison import Setting
+from bench.support.zoo.networks import Subject, images
 from bench.support.zoo.survey import summarize_survey, summary_line, survey_conversion, survey_evaluation
 from bench.support.zoo.surveyed import Surveyed
 
@@ -77,14 +80,11 @@ def test_evaluation_equals_the_plain_loop():
     assert max(result["losses"], result["changed"]) < 1e-5
 
 
-def test_network_that_mixes_examples_is_evaluated_one_by_one():
+def test_network_that_mixes_examples_or_takes_too_long_is_reported():
     result = survey_evaluation(own("mixing"), 30)
     assert not result["one_pass"]
     assert "does not treat examples independently" in result["refusal"]
     assert result["rows"] == 7
-
-
-def test_time_limit_ends_an_evaluation():
     assert survey_evaluation(own("sleeping"), 0.05)["failed"] == "it takes more than 0.05 s of processor time"
 
 
@@ -99,3 +99,12 @@ def test_summary_counts_networks_by_library_and_result():
     assert summary["statuses"] == {"torch": {"converted": 1, "partly converted": 1, "no normalization layer": 1}}
     assert (summary["evaluated"], summary["in_one_pass"], summary["failed"]) == (1, 1, ["both"])
     assert all(summary_line(entry).startswith("torch") for entry in entries)
+
+
+def test_rejected_network_is_a_result_of_the_benchmark(monkeypatch):
+    layers = nn.Flatten(), nn.Linear(3 * 32 * 32, 10)
+    monkeypatch.setitem(zoo.NETWORKS, "plain", Subject("torch", lambda _: nn.Sequential(*layers), images))
+    entry = zoo.try_setting(Setting("plain", "same", 4, 32))
+    assert "has no BatchNorm or LayerNorm layer" in entry["failed"]
+    of_torch = zoo.try_setting(Setting("LSTM with LN", "same", 4, 32))
+    assert zoo.summarize([entry, of_torch])["failed"] == ["plain"]
