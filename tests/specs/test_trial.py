@@ -19,12 +19,6 @@ evaluation: {population: [frozen, epoch]}
 """
 
 
-def test_trials_are_arms_times_seeds_with_unique_keys():
-    trials = list_planned_trial_specs(parse_study(STUDY))
-    assert len(trials) == 6
-    assert len({trial.key for trial in trials}) == 6
-
-
 def test_rows_that_read_no_population_value_are_planned_once():
     bln, bn, ln = list_planned_trial_specs(parse_study(STUDY))[:3]
     assert len(list_planned_configurations_and_estimates(bln)) == 15 * 2 + 1

@@ -145,6 +145,8 @@ def test_sampled_space_creates_no_trials():
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {sampler: tpa}", "search.sampler"),
         ("{arm.memory: {kind: int, low: 1, high: 5}}", "search: {trials: 0}", "search.trials"),
         ("{arm.memory: {kind: int, low: 1, high: 99999}}", "", "99999 points"),
+        ("{arm.memory: {kind: int, low: 1, high: 1000000000}}", "", "must be at most"),
+        ("null", "search: {}", "search needs a space"),
     ],
 )
 def test_invalid_space_says_why(space, search, expected):
@@ -176,22 +178,10 @@ def test_booleans_are_valid_choices():
     assert {trial.arm.double_forward for trial in trials} == {True, False}
 
 
-def test_large_integer_range_is_not_enumerated():
-    parsed_study = study("{arm.memory: {kind: int, low: 1, high: 100000}}", "search: {trials: 3}")
-    assert parsed_study.num_sampled_points == 6
-    with pytest.raises(SpecError, match=r"choose a sampler|must be at most"):
-        study("{arm.memory: {kind: int, low: 1, high: 1000000000}}")
-
-
 def test_close_fractions_remain_distinct():
     space = "{arm.lambda: {kind: schedule, at: [0, 0.62345671, 0.62345673], low: 0, high: 1}}"
     dimension = study(space, "search: {trials: 3}").space["arm.lambda"]
     assert len(dimension.make_schedule_mapping([0.1, 0.2, 0.3])["steps"]) == 3
-
-
-def test_search_without_a_space_is_rejected():
-    with pytest.raises(SpecError, match="search needs a space"):
-        parse_study(HEAD + "search: {}")
 
 
 @given(st.lists(st.lists(st.integers(0, 50), min_size=1, max_size=4, unique=True), min_size=1, max_size=3))

@@ -60,16 +60,6 @@ def test_search_trials_have_a_horizon_and_full_trainings_have_none():
     assert (searched.num_evaluations_per_split, full.num_evaluations_per_split > 0) == (0, True)
 
 
-def test_search_without_epochs_is_still_separate_from_the_full_training():
-    spec = study("then_train: true")
-    searched, full = (
-        make(spec, spec.arms[0], {"training.learning_rate": 0.5}, 3)
-        for make in (make_search_or_full_trial_spec, make_full_trial_spec)
-    )
-    assert searched.epochs == full.epochs == 10
-    assert searched.key != full.key
-
-
 def test_horizon_is_at_most_the_epochs_of_a_point():
     spec = study("then_train: true, epochs: 8", "{training.epochs: {kind: int, low: 5, high: 20}}")
     horizons = [
