@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -124,7 +125,7 @@ class Leaderboard:
     def restrict_to_rows(self, rows: Iterable[LeaderboardRow]) -> Leaderboard:
         """Some rows of this leaderboard, in its order, ranked among themselves."""
         chosen = list(rows)
-        ranks = iter_ranks(chosen, self.ranked_on)
+        ranks = _iter_ranks(chosen, self.ranked_on)
         return Leaderboard(
             self.ranked_on, tuple(replace(row, rank=rank) for row, rank in zip(chosen, ranks, strict=True))
         )
@@ -163,11 +164,40 @@ def build_leaderboard_from_results(
 ) -> Leaderboard:
     """`build_leaderboard_from_evaluations` of results that are grouped by row."""
     required = seeds if isinstance(seeds, int) else _find_required_seeds(results, seeds or ())
-    rows = [make_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
-    rows.sort(key=lambda row: row_sort_key(row, ranked_on))
-    for row, rank in zip(rows, iter_ranks(rows, ranked_on), strict=True):
+    rows = [_make_leaderboard_row(key, of_row, ranked_on, required) for key, of_row in results.items()]
+    rows.sort(key=lambda row: _row_sort_key(row, ranked_on))
+    for row, rank in zip(rows, _iter_ranks(rows, ranked_on), strict=True):
         object.__setattr__(row, "rank", rank)  # nobody else has the new rows; copies take a tenth of the time
     return Leaderboard(ranked_on, tuple(rows))
+
+
+def make_updated_leaderboard(
+    board: Leaderboard, points: Collection[tuple[str, str]], results: RowResults, seeds: int
+) -> Leaderboard:
+    """The leaderboard of all results, from one of earlier ones; equals `build_leaderboard_from_results` of all of them.
+
+    Args:
+        board: Leaderboard of the earlier results, which is not changed.
+        points: Arms and points whose results have changed.
+        results: All results of these, by row.
+        seeds: Number of seeds a ranked row must have.
+    """
+    split = board.ranked_on
+    rows = [row for row in board.rows if (row.arm, row.point) not in points]
+    for key, of_row in results.items():
+        row = _make_leaderboard_row(key, of_row, split, seeds)
+        insort(rows, row, key=lambda other: _row_sort_key(other, split))
+    for position, (row, rank) in enumerate(zip(rows, _iter_ranks(rows, split), strict=True)):
+        if row.rank != rank:
+            rows[position] = _copy_with_rank(row, rank)
+    return Leaderboard(split, tuple(rows))
+
+
+def _copy_with_rank(row: LeaderboardRow, rank: int | None) -> LeaderboardRow:
+    """`dataclasses.replace`, which takes six times as long: most rows of a leaderboard may get another rank."""
+    copied = object.__new__(LeaderboardRow)
+    copied.__dict__.update(row.__dict__, rank=rank)
+    return copied
 
 
 def _find_required_seeds(results: RowResults, looks: tuple[int, ...]) -> int:
@@ -176,7 +206,7 @@ def _find_required_seeds(results: RowResults, looks: tuple[int, ...]) -> int:
     return max((look for look in looks if look <= most), default=looks[0]) if looks else most
 
 
-def make_leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, required: int) -> LeaderboardRow:
+def _make_leaderboard_row(key: RowKey, results: list[SeedResult], ranked_on: Split, required: int) -> LeaderboardRow:
     """A row without a rank from all its results. required: the number of seeds a ranked row must have."""
     _check_unique_seeds(key, results)
     clean = [result for result in results if not result.condition]
@@ -238,7 +268,7 @@ def _can_be_ranked(row: LeaderboardRow, split: Split) -> bool:
     return row.reason is None and row.missing_seeds is None and split in row.metrics
 
 
-def row_sort_key(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
+def _row_sort_key(row: LeaderboardRow, split: Split) -> tuple[int, bool, float, float, str, str, str, str, int]:
     """What orders the rows of a leaderboard; different for any two of them."""
     metrics = row.metrics.get(split)
     loss, error = _mean_loss_and_negative_accuracy(metrics) if metrics else (0.0, 0.0)
@@ -251,7 +281,7 @@ def _mean_loss_and_negative_accuracy(metrics: SplitMetrics) -> tuple[float, floa
     return metrics.loss.mean, 0.0 if metrics.accuracy is None else -metrics.accuracy.mean
 
 
-def iter_ranks(rows: Iterable[LeaderboardRow], split: Split) -> Iterable[int | None]:
+def _iter_ranks(rows: Iterable[LeaderboardRow], split: Split) -> Iterable[int | None]:
     """The rank of each of the ordered rows; None for a row without one."""
     current_rank, previous = 0, None
     for position, row in enumerate(rows, start=1):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from bln_search.search.outcomes import PointTrialRecord
+from bln_search.specs.records import SampledTrial
 from bln_search.specs.sections.space import Point
 
 
@@ -49,10 +49,10 @@ class ArmPointSampler(Protocol):
     def report_loss_and_should_prune(self, key: str, epoch: int, loss: float) -> bool:
         """Report the loss of the trial `key` after an epoch; returns whether a pruner stops it."""
 
-    def tell(self, records: Sequence[PointTrialRecord]) -> None:
+    def tell(self, records: Sequence[SampledTrial]) -> None:
         """Tell the sampler the result of a point; do nothing while one of its trials is open."""
 
-    def restore_from_ledger(self, points: Sequence[Sequence[PointTrialRecord]]) -> None:
+    def restore_from_ledger(self, points: Sequence[Sequence[SampledTrial]]) -> None:
         """Restore the state of the search from the points of the ledger, in their order."""
 
     def close(self) -> None:

@@ -10,7 +10,8 @@ from scipy.optimize import minimize_scalar
 
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import TrialState
-from bln_search.search.outcomes import PointTrialRecord, find_point_outcome
+from bln_search.search.outcomes import find_point_outcome
+from bln_search.specs.records import SampledTrial
 from bln_search.specs.sections.search import SearchSpec
 from bln_search.specs.sections.space import FloatDimension, Point, Space
 
@@ -79,7 +80,7 @@ class BrentSampler:
         self._spec, self._dimension = spec, dimension
         self._values: list[float] = []
         self._point = find_next_point(*dimension.bounds_on_scale, self._values)
-        self._known: deque[Sequence[PointTrialRecord]] = deque()
+        self._known: deque[Sequence[SampledTrial]] = deque()
         self._waits_for: str | None = None
         self.is_blocked_by_failed_trial = False
 
@@ -124,14 +125,14 @@ class BrentSampler:
         """Never: the search needs the result of every trial."""
         return False
 
-    def tell(self, records: Sequence[PointTrialRecord]) -> None:
+    def tell(self, records: Sequence[SampledTrial]) -> None:
         """Take the result of the last point; do nothing for another one, or while one of its trials is open."""
         if records[0].key == self._waits_for:
             self._known.append(records)
             self._waits_for = None
             self._replay_known_results()
 
-    def restore_from_ledger(self, points: Sequence[Sequence[PointTrialRecord]]) -> None:
+    def restore_from_ledger(self, points: Sequence[Sequence[SampledTrial]]) -> None:
         """Repeat the search with the results of the ledger."""
         self._known.extend(points)
         self._replay_known_results()
@@ -155,7 +156,7 @@ class BrentSampler:
         self._values.append(value)
         self._point = find_next_point(*self._dimension.bounds_on_scale, self._values)
 
-    def _is_at_suggested_point(self, records: Sequence[PointTrialRecord]) -> bool:
+    def _is_at_suggested_point(self, records: Sequence[SampledTrial]) -> bool:
         if self._point is None:
             return False
         return self._is_same_point(records[0].parameters, {self._key: self._dimension.value_from_scale(self._point)})

@@ -5,35 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any, Protocol
 
 from bln_search.core.states import TrialState
+from bln_search.specs.records import SampledTrial
 from bln_search.specs.sections.search import Objective
 
 _OPEN = {TrialState.WAITING, TrialState.RUNNING, TrialState.TRAINED}
-
-
-class PointTrialRecord(Protocol):
-    """A trial of a point in the ledger."""
-
-    @property
-    def key(self) -> str:
-        """The key of the trial."""
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The point of the space."""
-
-    @property
-    def state(self) -> TrialState:
-        """The state of the trial."""
-
-    @property
-    def losses(self) -> dict[int, float]:
-        """Validation loss (nats) by epoch."""
-
-    def objective_value(self, objective: Objective) -> float | None:
-        """The value of an objective for a finished trial; None if it was not measured."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +29,7 @@ class PointOutcome:
 
 
 def find_point_outcome(
-    records: Sequence[PointTrialRecord], objectives: Sequence[Objective], *, waits_for_failed: bool = False
+    records: Sequence[SampledTrial], objectives: Sequence[Objective], *, waits_for_failed: bool = False
 ) -> PointOutcome | None:
     """The result of a point from the trials of its seeds; None while one of them is open.
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from threading import Lock
 from typing import Any
 
@@ -18,10 +18,14 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import UnknownStudyError
 from bln_search.core.records import RowKey
 from bln_search.ranking.grouping import LossBySeed, extract_losses_from_results_by_row
-from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow, build_leaderboard_from_results
-from bln_search.ranking.leaderboard_update import make_updated_leaderboard
+from bln_search.ranking.leaderboard import (
+    Leaderboard,
+    LeaderboardRow,
+    build_leaderboard_from_results,
+    make_updated_leaderboard,
+)
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
-from bln_search.specs.cached_point_parser import CachedPointParser
+from bln_search.specs.sections.space import parse_point_parameters
 from bln_search.specs.study import StudySpec
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.results.changed_results import ReadPosition
@@ -64,9 +68,9 @@ class CachedLeaderboard:
         return is_deterministic_configuration(row.configuration, per_slot=self.spec.has_populations_per_slot)
 
     @cached_property
-    def point_parameter_parser(self) -> CachedPointParser:
-        """Parameters of the points of the rows."""
-        return CachedPointParser()
+    def point_parameter_parser(self) -> Callable[[str], dict[str, Any]]:
+        """Parameters of the points of the rows, each point parsed once."""
+        return cache(parse_point_parameters)
 
     @cached_property
     def distinct_parameter_values(self) -> dict[str, list[Any]]:

@@ -9,8 +9,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState
-from bln_search.ranking.leaderboard import build_leaderboard_from_results
-from bln_search.ranking.leaderboard_update import make_updated_leaderboard
+from bln_search.ranking.leaderboard import build_leaderboard_from_results, make_updated_leaderboard
 from bln_search.ranking.row_results import SeedResult
 
 SEEDS = 3

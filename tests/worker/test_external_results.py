@@ -9,7 +9,7 @@ from torch import nn
 import bln_search
 from bln_search.core.errors import DataError
 from bln_search.core.states import StudyState
-from bln_search.ranking.paired import sampled_examples
+from bln_search.ranking.paired import table as outcome_table
 from bln_search.specs.sections.evaluation import ProbesSpec
 from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.storage.results.external_results import decode_results_and_list_problems
@@ -50,7 +50,7 @@ def test_analysis_equals_the_table_in_python(worker):
 
 
 def test_very_many_examples_are_compared_on_the_same_sample_in_python_and_by_a_worker(worker, monkeypatch):
-    monkeypatch.setattr(sampled_examples, "MAX_COMPARED_EXAMPLES", 50)
+    monkeypatch.setattr(outcome_table, "MAX_COMPARED_EXAMPLES", 50)
     ranked = bln_search.evaluate_configurations(converted(0), data(200, 1), data(120, 2, shift=1.0))
     results = ranked.to_external_results("own")
     checked = decode_results_and_list_problems(results)

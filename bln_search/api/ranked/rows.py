@@ -27,7 +27,7 @@ from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.looks import StagedReading
 from bln_search.ranking.paired import OutcomeTable
-from bln_search.ranking.paired.sampled_examples import draw_compared_examples
+from bln_search.ranking.paired.table import draw_compared_examples
 
 
 @dataclass(frozen=True, repr=False)

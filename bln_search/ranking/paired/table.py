@@ -13,6 +13,9 @@ from bln_search.core.errors import DataError
 
 Floats = NDArray[np.float64]
 
+MAX_COMPARED_EXAMPLES = 50_000
+"""Number of examples beyond which a comparison uses a sample of this size: its time grows with their number."""
+
 
 @dataclass(frozen=True)
 class OutcomeTable:
@@ -91,3 +94,11 @@ class OutcomeTable:
     def restrict_to_rows(self, rows: Sequence[int]) -> OutcomeTable:
         """The outcomes of these rows."""
         return replace(self, losses=self.losses[:, list(rows)], correct=self.correct[:, list(rows)])
+
+
+def draw_compared_examples(examples: int) -> NDArray[np.intp] | None:
+    """Return the sorted positions of the examples that are compared, None for all. The same for each call."""
+    if examples <= MAX_COMPARED_EXAMPLES:
+        return None
+    positions: NDArray[np.intp] = np.random.default_rng(0).choice(examples, MAX_COMPARED_EXAMPLES, replace=False)
+    return np.sort(positions)

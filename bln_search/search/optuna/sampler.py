@@ -26,7 +26,8 @@ from bln_search.search.optuna.distributions import (
 )
 from bln_search.search.optuna.records import OptunaRecords, make_records_error
 from bln_search.search.optuna.samplers import make_optuna_pruner, make_optuna_sampler
-from bln_search.search.outcomes import PointTrialRecord, find_point_outcome
+from bln_search.search.outcomes import find_point_outcome
+from bln_search.specs.records import SampledTrial
 from bln_search.specs.sections.search import Pruner, SearchSpec
 from bln_search.specs.sections.space import Point, Space
 
@@ -161,7 +162,7 @@ class OptunaPointSampler:
                 trial.set_user_attr(_STOPPED_AFTER_ATTR, epoch)
             return is_stopped
 
-    def tell(self, records: Sequence[PointTrialRecord]) -> None:
+    def tell(self, records: Sequence[SampledTrial]) -> None:
         """Tell Optuna the result of a point; do nothing while one of its trials is open."""
         outcome = self._find_optuna_outcome(records)
         if outcome is None:
@@ -176,7 +177,7 @@ class OptunaPointSampler:
                 trial.set_user_attr("reason", reason)
             self.study.tell(trial, values, state)
 
-    def restore_from_ledger(self, points: Sequence[Sequence[PointTrialRecord]]) -> None:
+    def restore_from_ledger(self, points: Sequence[Sequence[SampledTrial]]) -> None:
         """Update Optuna's records from the points of the ledger.
 
         A running trial of Optuna without a point in the ledger becomes failed. A point that Optuna lacks is added.
@@ -200,7 +201,7 @@ class OptunaPointSampler:
                 self._add_point_of_ledger(records, failed_before=frozen is not None)
         self._replace_sampler_with_new_seed()
 
-    def _add_point_of_ledger(self, records: Sequence[PointTrialRecord], *, failed_before: bool) -> None:
+    def _add_point_of_ledger(self, records: Sequence[SampledTrial], *, failed_before: bool) -> None:
         """Add a point of the ledger: open, or with its result."""
         outcome = self._find_optuna_outcome(records)
         if outcome is None:
@@ -210,7 +211,7 @@ class OptunaPointSampler:
                 self._add_trial_with_result(records, *outcome)
 
     def _add_trial_with_result(
-        self, records: Sequence[PointTrialRecord], state: TrialState, values: list[float] | None, reason: str | None
+        self, records: Sequence[SampledTrial], state: TrialState, values: list[float] | None, reason: str | None
     ) -> None:
         """Add an Optuna trial with the result of a point."""
         first = records[0]
@@ -226,7 +227,7 @@ class OptunaPointSampler:
         self.study.add_trial(frozen)
 
     def _find_optuna_outcome(
-        self, records: Sequence[PointTrialRecord]
+        self, records: Sequence[SampledTrial]
     ) -> tuple[TrialState, list[float] | None, str | None] | None:
         """Optuna's state, mean value of each objective over seeds, and reason of a failure; None while one is open."""
         outcome = find_point_outcome(records, self.spec.objectives)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
 
+from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, PopulationEstimate, Split
 from bln_search.specs.sections.arm import NameableEstimate
-from bln_search.specs.sections.blend import BlendWeight
 from bln_search.specs.sections.condition import ConditionSpec
 from bln_search.specs.spec_section import SpecSection, Unique
 
@@ -40,6 +40,30 @@ class TrainSplitSelection(StrEnum):
 def format_length_condition_name(length: int) -> str:
     """Return the name of the condition of texts of this length."""
     return f"length-{length}"
+
+
+def _parse_blend(value: Any) -> Any:
+    return value if isinstance(value, PopulationWeight) else PopulationWeight.parse(value)
+
+
+def _serialize_blend(blend: PopulationWeight) -> float | str:
+    return str(blend) if blend.is_prior else blend.value
+
+
+BlendWeight = Annotated[
+    PopulationWeight,
+    BeforeValidator(_parse_blend),
+    PlainSerializer(_serialize_blend, return_type=float | str),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                {"type": "string", "pattern": r"^N[1-9][0-9]{0,8}(\.[0-9]{1,9})?$"},
+            ]
+        }
+    ),
+]
+"""α, or N of α = N/(N+m); serialized in the form in which a study file has it."""
 
 
 class EvaluationSpec(SpecSection):

@@ -13,7 +13,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import OutcomeTable, compare_rows
-from bln_search.ranking.paired.sampled_examples import MAX_COMPARED_EXAMPLES, draw_compared_examples
+from bln_search.ranking.paired.table import MAX_COMPARED_EXAMPLES, draw_compared_examples
 from bln_search.ranking.selection.normalization_benefit import WITHOUT_NORMALIZATION
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository

@@ -7,8 +7,9 @@ import pytest
 
 from bln_search.core.enums import Split
 from bln_search.ranking.comparison import Comparison
-from bln_search.ranking.paired import compare_rows, sampled_examples
-from bln_search.ranking.paired.sampled_examples import MAX_COMPARED_EXAMPLES, draw_compared_examples
+from bln_search.ranking.paired import compare_rows
+from bln_search.ranking.paired import table as outcome_table
+from bln_search.ranking.paired.table import MAX_COMPARED_EXAMPLES, draw_compared_examples
 from bln_search.reports.sentences.significance import comparison_method_text
 from tests.ranking.tables import ROWS, draw
 
@@ -28,7 +29,7 @@ def test_sample_has_distinct_examples_of_the_whole_split_and_is_always_the_same(
 
 
 def test_comparison_names_the_sample(monkeypatch):
-    monkeypatch.setattr(sampled_examples, "MAX_COMPARED_EXAMPLES", 500)
+    monkeypatch.setattr(outcome_table, "MAX_COMPARED_EXAMPLES", 500)
     table = draw(np.random.default_rng(0), seeds=1, examples=2_000, difference=1.0)
     part = draw_compared_examples(2_000)
     sample = type(table)(table.losses[:, :, part], table.correct[:, :, part], sampled_from=2_000)
