@@ -72,7 +72,11 @@ def test_yaml_is_not_parsed_without_a_token(world):
 @pytest.mark.parametrize("media_type", ["application/x-www-form-urlencoded", "text/plain", None])
 @pytest.mark.parametrize(
     ("path", "accepted"),
-    [(STUDIES, {"application/json", "application/yaml"}), ("/api/v1/tokens", {"application/json"})],
+    [
+        (STUDIES, {"application/json", "application/yaml"}),
+        ("/api/v1/tokens", {"application/json"}),
+        ("/api/v1/session", {"application/json"}),
+    ],
 )
 def test_other_types_of_body_are_415(client, media_type, path, accepted):
     headers = {} if media_type is None else {"Content-Type": media_type}

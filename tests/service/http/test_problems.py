@@ -218,15 +218,6 @@ def test_limits_apply_to_the_largest_point_of_a_space(client):
     assert "100,000" in is_problem(client.post("/api/v1/studies/validate", json=content))["detail"]
 
 
-@pytest.mark.parametrize("media_type", ["application/yaml", "text/yaml; charset=utf-8", "application/x-yaml"])
-@pytest.mark.parametrize("path", ["/api/v1/studies", "/api/v1/studies/validate"])
-def test_a_study_may_be_yaml(client, path, media_type):
-    text = "name: from_yaml\ndata: {name: digits}\nmodel: {name: mlp}\narms: [{method: bln}]\n"
-    response = client.post(path, content=text, headers={"Content-Type": media_type})
-    assert response.status_code in (200, 201), response.text
-    assert (response.json().get("spec") or response.json()["study"])["name"] == "from_yaml"
-
-
 @pytest.mark.parametrize(
     ("text", "detail"),
     [("name: x\nname: y\n", "line 2: the key `name` is repeated"), ("name: [", "line 1: "), ("", "empty"), ("- a", "")],
@@ -235,35 +226,3 @@ def test_invalid_yaml_is_a_problem_with_its_line(client, text, detail):
     response = client.post("/api/v1/studies", content=text, headers={"Content-Type": "application/yaml"})
     assert is_problem(response)["status"] == 422
     assert detail in response.json()["detail"]
-
-
-def test_yaml_needs_a_token_before_it_is_parsed(world):
-    response = world.client(None).post("/api/v1/studies", content="[", headers={"Content-Type": "application/yaml"})
-    assert is_problem(response)["status"] == 401
-
-
-@pytest.mark.parametrize(
-    ("method", "path", "accepts_yaml"),
-    [("POST", "/api/v1/studies", True), ("POST", "/api/v1/tokens", False), ("POST", "/api/v1/session", False)],
-)
-@pytest.mark.parametrize("media_type", ["text/plain", "application/x-www-form-urlencoded"])
-def test_another_media_type_is_refused(client, method, path, accepts_yaml, media_type):
-    problem = is_problem(client.request(method, path, content=b"name: x", headers={"Content-Type": media_type}))
-    assert problem["status"] == 415
-    assert "application/json" in problem["detail"]
-    assert ("application/yaml" in problem["detail"]) is accepts_yaml
-
-
-def test_unknown_keys_are_compared_with_those_of_the_request(world, client):
-    study_id = world.complete()
-    renamed = is_problem(client.patch(f"/api/v1/studies/{study_id}", json={"caption": "x"}))
-    known = "unknown key; known here: name, notes, title, tags, add_tags, remove_tags, priority"
-    assert renamed["errors"] == [{"pointer": "/caption", "detail": known}]
-    expiring = is_problem(client.post("/api/v1/tokens", json={"expires_in_days": 3}))
-    assert expiring["errors"][0]["detail"] == "unknown key; known here: label, scope, account, days"
-
-
-def test_an_empty_body_is_named(client):
-    for path in ("/api/v1/studies", "/api/v1/tokens"):
-        problem = is_problem(client.post(path, headers={"Content-Type": "application/json"}))
-        assert (problem["status"], problem["detail"]) == (422, "the body is empty; send a JSON object")

@@ -43,9 +43,3 @@ def test_invalid_tags_are_refused_with_their_place(client, tags):
     assert refused.status_code == 422
     assert refused.json()["errors"][0]["pointer"].startswith("/tags")
     assert client.get(f"{STUDIES}/1").json()["tags"] == []
-
-
-def test_only_the_owner_tags_a_study(world, client):
-    client.post(STUDIES, json=body())
-    assert world.client("bob").patch(f"{STUDIES}/1", json={"tags": ["x"]}).status_code == 404
-    assert client.get(f"{STUDIES}/1").json()["tags"] == []
