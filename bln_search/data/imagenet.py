@@ -22,11 +22,10 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, DataUnavailableOnMachineError
 from bln_search.core.tasks import TaskName
 from bln_search.data.catalog_entry import CatalogEntry, DataFormat
-from bln_search.data.class_coverage import describe_classes_missing_in_training
 from bln_search.data.dataset import DataSet
 from bln_search.data.lazy_images import SIZE, LazyImages
 from bln_search.data.prepared import PreparedData
-from bln_search.data.splits import split_training_and_validation_indices
+from bln_search.data.splits import describe_classes_missing_in_training, split_training_and_validation_indices
 from bln_search.specs.sections.data import DataSpec, Standardization
 
 _log = logging.getLogger(__name__)

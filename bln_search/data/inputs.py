@@ -308,3 +308,10 @@ def _have_same_form(first: Tensor, second: Tensor) -> bool:
     if not first.ndim or not second.ndim:
         return torch.equal(first, second)
     return first.shape[1:] == second.shape[1:] and first.dtype == second.dtype
+
+
+def copy_to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Return a tensor of the host on a device; the host does not wait until a GPU has copied it."""
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)

@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bln_search.core.errors import DataError, MissingPackageError
-from bln_search.data.inputs import Inputs
-from bln_search.data.transfer import copy_to_device
+from bln_search.data.inputs import Inputs, copy_to_device
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -14,11 +14,10 @@ from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
 from bln_search.core.task_plugin import find_task_description
 from bln_search.core.tasks import TaskName
-from bln_search.data.class_coverage import describe_classes_missing_in_training
 from bln_search.data.dataset import DataSet, Inputs, Labels
 from bln_search.data.input_shape import InputShape, is_structured
 from bln_search.data.lazy_images import Examples
-from bln_search.data.splits import split_training_and_validation_indices
+from bln_search.data.splits import describe_classes_missing_in_training, split_training_and_validation_indices
 from bln_search.data.standardizer import InputConverter, Standardizer
 from bln_search.specs.sections.data import DataSpec, Standardization
 from bln_search.specs.split_sizes import format_oversized_batch_message

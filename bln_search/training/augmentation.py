@@ -10,8 +10,8 @@ from torch.nn import functional as F
 
 from bln_search.core.errors import ModelError
 from bln_search.data.input_shape import InputShape, require_single_tensor_for_purpose
+from bln_search.data.inputs import copy_to_device
 from bln_search.data.lazy_images import Examples, LazyImages
-from bln_search.data.transfer import copy_to_device
 from bln_search.specs.sections.training import AugmentationSpec
 
 

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from bln_search.core.enums import CheckpointRule, Correction, PopulationEstimate, Split
 from bln_search.core.errors import ModelError
 from bln_search.core.records import EpochRecord
-from bln_search.data.inputs import Inputs
+from bln_search.data.inputs import Inputs, copy_to_device
 from bln_search.data.lazy_images import Examples
 from bln_search.data.prepared import PreparedData
-from bln_search.data.transfer import copy_to_device
 from bln_search.norms import Normalization
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator, use_moment_accumulators
 from bln_search.norms.network.layers import (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from math import prod
 
@@ -12,11 +13,27 @@ from torch.nn import functional as F
 from bln_search.core.errors import ModelError
 from bln_search.data.texts import PADDING
 from bln_search.models.lenet import make_linear_block_layers
-from bln_search.models.recurrent.placement import NORMS_AFTER_LAYERS, make_recurrent_layer_factory
-from bln_search.models.recurrent.time_step_norms import Norm
+from bln_search.models.recurrent.cells import CellOutputNormalizedLSTM, NormalizedGRU, NormalizedLSTM, NormalizedRNN
+from bln_search.models.recurrent.layer import LSTM, RecurrentLayer
+from bln_search.models.recurrent.stepwise import GRU, RNN
+from bln_search.models.recurrent.time_step_norms import REFUSE, Norm
 from bln_search.norms.no_normalization import drop_biases_of_no_normalization
 
 _DEFAULT_DROPOUT = 0.2
+
+_NORMS_AFTER_LAYERS = ("layers", "cells_and_layers")
+"""Values of `normalize` with normalization layers after recurrent layers and the dense layer."""
+
+_NORMS_INSIDE_CELLS = ("cells", "cell_output", "cells_and_layers")
+"""Values of `normalize` with normalization inside recurrent layers."""
+
+_PLACEMENTS = ("layers", *_NORMS_INSIDE_CELLS)
+_PLAIN_LAYERS: Mapping[str, type[RecurrentLayer]] = {"lstm": LSTM, "gru": GRU, "rnn": RNN}
+_NORMALIZED_LAYERS: Mapping[str, Callable[..., RecurrentLayer]] = {
+    "lstm": NormalizedLSTM,
+    "gru": NormalizedGRU,
+    "rnn": NormalizedRNN,
+}
 
 
 class RecurrentNetwork(nn.Module):
@@ -82,14 +99,14 @@ class RecurrentNetwork(nn.Module):
         steps, features = _steps_and_measurements(input_shape, is_text=vocabulary is not None)
         self.embedding = None if vocabulary is None else nn.Embedding(vocabulary, embedding)
         self.takes_images = len(input_shape) == 3
-        if mask_padding and (normalize in NORMS_AFTER_LAYERS or vocabulary is None):
+        if mask_padding and (normalize in _NORMS_AFTER_LAYERS or vocabulary is None):
             raise ModelError(
                 "mask_padding needs token ids, and normalization inside cells alone: set normalize to cells or "
                 "cell_output, or remove mask_padding"
             )
         self.mask_padding = bool(mask_padding)
-        make_layer = make_recurrent_layer_factory(cell, normalize, norm, steps, gain, longer_sequences)
-        outer_norm: Norm = norm if normalize in NORMS_AFTER_LAYERS else _make_identity
+        make_layer = _make_recurrent_layer_factory(cell, normalize, norm, steps, gain, longer_sequences)
+        outer_norm: Norm = norm if normalize in _NORMS_AFTER_LAYERS else _make_identity
         sizes = [features if vocabulary is None else embedding, *widths]
         self.layers = nn.ModuleList(
             make_layer(inputs, units, dropout=dropout, recurrent_dropout=recurrent_dropout)
@@ -138,4 +155,43 @@ def _steps_and_measurements(input_shape: tuple[int, ...], *, is_text: bool) -> t
     raise ModelError(
         "a recurrent network takes token ids (T,), sequences (T, D) or images (C, H, W), not "
         f"{'token ids' if is_text else 'measurements'} {tuple(input_shape)}"
+    )
+
+
+def _make_recurrent_layer_factory(
+    cell: str, normalize: str, norm: Norm, steps: int, gain: float | None, longer_sequences: str | None
+) -> Callable[..., RecurrentLayer]:
+    """Return a function that makes a recurrent layer.
+
+    Args:
+        cell: `lstm`, `gru` or `rnn`.
+        normalize: the place of normalization.
+        norm: makes a normalization layer for a number of features.
+        steps: length of the longest sequence in training.
+        gain: initial value of γ inside cells; None for 1.
+        longer_sequences: see `TimeStepNorms`; None for `refuse`.
+
+    Raises:
+        ModelError: there is no such cell or place of normalization, or an option has no effect.
+    """
+    if cell not in _PLAIN_LAYERS:
+        raise ModelError(f"there is no recurrent cell {cell!r}: choose one of {', '.join(_PLAIN_LAYERS)}")
+    if normalize not in _PLACEMENTS:
+        raise ModelError(f"normalize must be one of {', '.join(_PLACEMENTS)}, not {normalize!r}")
+    if normalize == "cell_output" and cell != "lstm":
+        raise ModelError(f"only an lstm has an output of its cell, not a {cell}: set normalize to cells or layers")
+    if normalize not in _NORMS_INSIDE_CELLS:
+        for name, value in (("gain", gain), ("longer_sequences", longer_sequences)):
+            if value is not None:
+                raise ModelError(
+                    f"{name} is an option of normalization inside cells: set normalize to cells, or remove {name}"
+                )
+        return _PLAIN_LAYERS[cell]
+    layer = CellOutputNormalizedLSTM if normalize == "cell_output" else _NORMALIZED_LAYERS[cell]
+    return partial(
+        layer,
+        norm=norm,
+        steps=steps,
+        gain=1.0 if gain is None else gain,
+        longer_sequences=longer_sequences or REFUSE,
     )
