@@ -10,12 +10,11 @@ from torch import nn
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction, PopulationEstimate
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.method import Method
 from bln_search.evaluation import collect_moments_with_frozen_weights, evaluate_rows_per_example, one_pass
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.one_pass import _KeptOutputs
 from bln_search.evaluation.row_evaluator import RowEvaluator
-from bln_search.norms import BLN, BN, LN, MBN
+from bln_search.norms import BN, MBN
 from bln_search.norms.network.layers import (
     compute_populations_of_layers,
     get_norms_by_name,
@@ -28,11 +27,10 @@ from tests.evaluation.builders import (
     build_network,
     draw_examples,
     estimate_populations,
-    frozen_populations,
     row_specs,
 )
 from tests.evaluation.networks import NETWORKS
-from tests.evaluation.plain_passes import assert_equal_to_plain_passes, plain_losses
+from tests.evaluation.plain_passes import assert_equal_to_plain_passes
 from tests.support.tiers import latin, thinned
 
 
@@ -72,52 +70,12 @@ def test_mbn_mixed_with_another_method_is_an_error():
         list_possible_configurations(get_norms_by_name(network))
 
 
-@pytest.mark.parametrize(
-    ("name", "semantics"), thinned(latin(["lenet", "residual", "transformer", "shared"], ["paper", "reference"]), 2)
-)
-def test_per_slot_populations_equal_plain_passes(name, semantics):
-    network = build_network(name, semantics=semantics)
-    populations = estimate_populations(network, name, per_slot=True)
-    assert_equal_to_plain_passes(network, name, populations, row_specs(network))
-
-
 @pytest.mark.parametrize("name", thinned(["lenet", "residual"], 2))
 def test_a_small_memory_limit_does_not_change_losses(name):
     network = build_network(name)
     populations = estimate_populations(network, name)
     assert_equal_to_plain_passes(network, name, populations, row_specs(network), memory_limit=60_000)
     assert_equal_to_plain_passes(network, name, populations, row_specs(network), memory_limit=1)
-
-
-@pytest.mark.parametrize("name", thinned(NETWORKS, 4, start=3))
-def test_row_by_row_evaluation_equals_plain_passes(name):
-    network = build_network(name)
-    populations = estimate_populations(network, name)
-    assert_equal_to_plain_passes(network, name, populations, row_specs(network)[::5], one_pass=False)
-
-
-def test_networks_that_mix_methods_use_bln_configurations():
-    torch.manual_seed(0)
-    network = nn.Sequential(
-        nn.Flatten(), nn.Linear(192, 9), BN(9), nn.Tanh(), LN(9), nn.Linear(9, 8), BLN(8), nn.Linear(8, 10)
-    ).double()
-    network.eval()
-    rows = row_specs(network)
-    assert all(row.configuration.fits_method(Method.BLN) for row in rows)
-    assert_equal_to_plain_passes(network, "mlp", estimate_populations(network, "mlp"), rows)
-
-
-def test_mini_batches_of_one_equal_plain_passes():
-    network = build_network("lenet", batch_size=1)
-    inputs, targets = draw_examples("lenet")
-    populations = frozen_populations(network, inputs.split(1), Correction.TOTAL)
-    rows = row_specs(network, (PopulationEstimate.FROZEN,))
-    results = evaluate_rows_per_example(network, iter_mini_batches_with_fillers(inputs, targets, 1), rows, populations)
-    for row, outcome in zip(rows, results, strict=True):
-        np.testing.assert_allclose(
-            outcome.losses, plain_losses(network, inputs, targets, populations, row, 1), rtol=1e-10
-        )
-        assert np.isfinite(outcome.losses).all()
 
 
 def test_layers_before_the_first_norm_run_once():

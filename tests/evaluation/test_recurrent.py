@@ -50,12 +50,6 @@ def test_normalized_cells_equal_row_by_row_evaluation(cell, method, semantics):
     assert len(mean_losses) == len(rows), "each configuration has its own loss"
 
 
-@pytest.mark.parametrize(("normalize", "classes"), thinned(latin(["layers", "cells"], [2, 3]), 2))
-def test_token_ids_and_two_classes_equal_row_by_row(normalize, classes):
-    network = build_recurrent("lstm", normalize=normalize, classes=classes, vocabulary=VOCABULARY)
-    assert_one_pass_equals_row_by_row(network, classes, VOCABULARY)
-
-
 @pytest.mark.parametrize(
     ("method", "cell"),
     thinned(latin(["bn", "ln", "bln", "mbn", "brn", "none"], ["rnn", "lstm", "gru", "cell_output"]), 3),

@@ -60,12 +60,6 @@ def test_the_deviation_is_that_of_the_normalization_layer_behind(norm: type[nn.M
     assert layers["4"].deviation is layers["7"].deviation is layers["4"].gain_curvature is None
 
 
-def test_without_normalization_there_are_no_deviations_and_gains() -> None:
-    layers = measure(network_of(NoNormalization))
-    assert {(layer.deviation, layer.gain_curvature) for layer in layers.values()} == {(None, None)}
-    assert all(layer.curvature > 0 for layer in layers.values())
-
-
 def test_the_mean_curvature_estimates_the_trace() -> None:
     network, x = network_of(BN), images()
     name = "7.weight"

@@ -45,11 +45,6 @@ def test_gpu_of_the_process_is_the_current_one(current_gpu):
     assert current_gpu == ["cuda:2"]
 
 
-def test_the_only_gpu_needs_no_index(current_gpu):
-    assert use_device_in_this_process("cuda") == "cuda:0"
-    assert current_gpu == ["cuda:0"]
-
-
 def test_gpu_with_a_uuid_is_the_only_visible_one(current_gpu, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     assert use_device_in_this_process("cuda:GPU-8932f937") == "cuda:0"

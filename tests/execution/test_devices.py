@@ -47,10 +47,6 @@ def test_gpus_are_counted_and_not_initialized(three_gpus, name, devices):
     assert resolve_device_name("auto") == "cuda"
 
 
-def test_uuid_may_stand_without_the_kind_of_device(three_gpus):
-    assert resolve_device_name(UUID) == f"cuda:{UUID}"
-
-
 @pytest.mark.parametrize(
     "name", ["cuda:3", "cuda:0,3", "cuda:x", "cuda:", "cuda:0,0", "cuda:-1", "cudax", "tpu", "xpu"]
 )
@@ -65,10 +61,3 @@ def test_cuda_needs_a_gpu_unless_trials_run_elsewhere(no_gpu):
         with pytest.raises(ModelError, match="0 GPUs"):
             resolve_device_name(name)
     assert resolve_device_name("cuda", elsewhere=True) == "cuda"
-
-
-def test_single_gpu_keeps_its_requested_name(monkeypatch):
-    for count in (0, 1):
-        monkeypatch.setattr(torch.cuda, "device_count", lambda count=count: count)
-        assert list_devices_of_name("cuda") == ["cuda"]
-    assert list_devices_of_name("cpu") == ["cpu"]

@@ -115,9 +115,3 @@ def test_a_checkpoint_gives_the_same_evaluations_again(trained):
     again = reevaluate_trial(trial, checkpoint.checkpoint, environment, conditions)
     compared = compare_evaluations(done.evaluations, again, same_conditions=True)
     assert {comparison.verdict for comparison in compared} == {ReproductionVerdict.IDENTICAL}
-
-
-def test_training_lowers_the_loss(trained):
-    _, _, sent = trained
-    first, last = (message.record.training_loss for message in of_type(sent, EpochDone))
-    assert last < first

@@ -165,16 +165,6 @@ def test_a_run_that_is_interrupted_again_and_again_equals_the_complete_one(name,
     assert_equal_runs(run, expected)
 
 
-def test_the_comparison_detects_a_generator_that_is_not_restored(uninterrupted, monkeypatch):
-    name = "recurrent with dropout"
-    trial = make_trial(RUNS[name])
-    content = train_to_epoch(trial, EXAMPLES, 2)
-    monkeypatch.setattr("bln_search.training.training_state.restore_global_generator_states", lambda *_: None)
-    run, _ = resume(trial, EXAMPLES, content)
-    with pytest.raises(AssertionError):
-        assert_equal_runs(run, uninterrupted(name))
-
-
 def test_a_diverged_run_diverges_again():
     trial = make_trial(
         f"{IMAGES}\narms: [{{method: none}}]\ntraining: {{epochs: 3, optimizer: sgd, learning_rate: 1.0e+38}}"

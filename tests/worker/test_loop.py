@@ -8,13 +8,11 @@ from sqlalchemy import func, select
 from bln_search.core.errors import ClusterError, DataReadError
 from bln_search.core.states import StopRequest, StudyState
 from bln_search.execution.executors import local, process_health
-from bln_search.specs import parse_study
 from bln_search.storage.engine import read_session
 from bln_search.storage.tables import AttemptRow
 from bln_search.worker import loop
 from bln_search.worker.loop import QueueWorker
-from tests.data.reviews import make_reviews, write_lines
-from tests.worker.worker_study import STUDY, worker_study
+from tests.worker.worker_study import worker_study
 
 
 def accepted_earlier():
@@ -50,19 +48,6 @@ def test_invalid_study_fails_and_the_next_one_runs(worker, invalid_study, reason
     assert line(worker, invalid_id).state == StudyState.FAILED
     assert reason in line(worker, invalid_id).reason
     assert line(worker, valid_id).state == StudyState.COMPLETE
-
-
-@pytest.mark.slow
-def test_remarks_on_the_data_are_logged_once(worker, tmp_path, caplog):
-    write_lines(tmp_path / "data" / "imdb", make_reviews())
-    text = STUDY.replace("fraction: 0.2", "validation: 0.2").replace("NAME", "words").replace("DATA", "imdb")
-    text = text.replace("{name: mlp, widths: [4]}", "{name: lstm, widths: [4], embedding: 3, dense: 4}")
-    study_id = worker.ledger.queue.submit_study(parse_study(text.replace("BATCH", "5")), "ada").study_id
-    worker.run_until_stopped(once=True)
-    assert line(worker, study_id).state == StudyState.COMPLETE
-    for split in ("train", "test"):
-        remark = f"study {study_id}: imdb: 50 {split} reviews, not the 25,000 that were published"
-        assert caplog.messages.count(remark) == 1
 
 
 class Broken:

@@ -54,13 +54,6 @@ def test_sums_equal_those_of_one_thread(threads, simultaneous, name, folds):
     np.testing.assert_array_equal(found.examples, expected.examples)
 
 
-def test_sums_are_kept_after_each_round_of_groups(threads):
-    evaluator, done = make_evaluator("mlp", n=7 * 6), []
-    evaluator._chunk_bytes = 1
-    evaluator.sum_scores_of_all_configurations(keep=lambda sums: done.append(sums.done))
-    assert done == [min(7, threads * (index + 1)) for index in range(-(-7 // threads))]
-
-
 def test_groups_that_exceed_the_memory_together_are_evaluated_one_after_another(threads, simultaneous):
     evaluator = make_evaluator("mlp")
     needed = threads * max(*evaluator._memory_plan.path_bytes, 16 * evaluator.space.num_configurations)

@@ -25,11 +25,6 @@ def test_every_trial_reserves_some_cpu(cpus, side_by_side, share):
     assert reserved_cpus_per_trial(cpus, side_by_side) == share
 
 
-@pytest.mark.parametrize(("side_by_side", "share"), [(2, 4.0), (3, 2.0), (1, 4.0), (8, 1.0), (16, 0.5)])
-def test_trial_with_four_threads_reserves_up_to_four_cores(side_by_side, share):
-    assert reserved_cpus_per_trial(8, side_by_side, most=4) == share
-
-
 def test_cores_and_gpu_must_be_on_one_node():
     cluster = Cluster(list_nodes=lambda: [Node(0.0, 1.0), Node(4.0, 0.0)])
     cluster.check_trial_fits_a_node(4.0, 0.0)

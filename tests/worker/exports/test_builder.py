@@ -192,14 +192,6 @@ def test_expired_archives_are_removed(trained, monkeypatch):
     assert trained.archives() == set()
 
 
-def test_low_disk_space_leaves_requests_waiting(trained):
-    record = trained.request()
-    builder = trained.builder()
-    builder.find_disk_problem = lambda: "the disk is full"
-    trained.run(builder)
-    assert trained.find(record).state is ExportState.REQUESTED
-
-
 def test_worker_that_runs_once_builds_what_is_requested(trained):
     record = trained.request()
     trained.worker(trained.builder()).run_until_stopped(once=True)

@@ -127,11 +127,6 @@ def test_missing_checkpoint_affects_only_its_network(analysed, ledger_copy, envi
     assert [layer_result.pending_seeds for layer_result in analysis.layers] == [(0,), ()]
 
 
-def test_too_many_folds_are_reported(analysed, ledger_copy, environment):
-    with pytest.raises(DataError, match=r"4 of 4 networks were not searched: bln seed 0: 7 folds of 6 mini-batches"):
-        search_layers_of_study(ledger_copy, analysed[1], environment, LayerSearchSpec(folds=7), silent)
-
-
 def test_study_without_trained_network_is_rejected(tmp_path, environment):
     ledger = open_and_upgrade_ledger(f"sqlite:///{tmp_path / 'empty.sqlite3'}")
     study_id = ledger.studies.store_study_once(parse_study(STUDY))

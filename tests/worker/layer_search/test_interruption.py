@@ -10,7 +10,7 @@ from bln_search.execution.executors.local import LocalExecutor
 from bln_search.search.layers import trial_search as layers_of_network
 from bln_search.specs.sections.layer_search import LayerSearchSpec
 from bln_search.worker import layer_search as worker_layers
-from bln_search.worker.analysis import AnalysisLayerSearchOptions, compute_and_store_analysis
+from bln_search.worker.analysis import compute_and_store_analysis
 from bln_search.worker.layer_search import SearchStoppedError, search_layers_of_study
 from bln_search.worker.loop import QueueWorker
 from bln_search.worker.presence import HeartbeatSender
@@ -18,20 +18,6 @@ from tests.storage.searches import assert_same
 from tests.worker.layer_search.searched_study import BATCHES, count_saved_steps, list_searches, observe_saves, silent
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("layer search")]  # the networks are trained and searched once
-
-
-def test_later_search_reports_progress_and_equal_results(analysed, ledger_copy, environment):
-    study_id = analysed[1]
-    progress_lines = []
-    layers_spec = ledger_copy.studies.get(study_id).spec.layers
-    assert search_layers_of_study(ledger_copy, study_id, environment, layers_spec, progress_lines.append) == 4
-    assert [line.split(":")[0] for line in progress_lines] == ["bln seed 0", "ln seed 0", "bln seed 1", "ln seed 1"]
-    assert [line.split()[-1] for line in progress_lines] == ["(1/4)", "(2/4)", "(3/4)", "(4/4)"]
-    for search, expected in zip(
-        list_searches(ledger_copy, study_id), list_searches(analysed[0].ledger, study_id), strict=True
-    ):
-        assert (search.arm, search.seed, search.spec) == (expected.arm, expected.seed, expected.spec)
-        assert_same(search.record, expected.record)
 
 
 def test_sequential_search_can_be_stopped_between_networks(analysed, ledger_copy, environment):
@@ -85,15 +71,6 @@ def test_stopped_enumeration_resumes(analysed, ledger_copy, environment, monkeyp
     assert saved_steps == [BATCHES[groups_of_batches:], BATCHES]  # only the first one had begun
     (search,) = list_searches(ledger_copy, study_id)
     assert_same(search.record, uninterrupted[1][0].record)
-
-
-@pytest.mark.slow
-def test_progress_of_an_enumeration_is_saved(uninterrupted):
-    progress_lines, _ = uninterrupted
-    assert [line.split(",")[0] for line in progress_lines[:6]] == [
-        f"bln seed 0: {completed} of 6 mini-batches" for completed in range(1, 7)
-    ]
-    assert len(progress_lines) == 4 * 7
 
 
 @pytest.mark.slow
@@ -175,14 +152,6 @@ def test_running_search_shows_finished_networks(analysed, ledger_copy, environme
         (1,),
     )
     assert (ln.search, ln.pending_seeds) == (LayerSearchAlgorithm.EXACT, ())
-
-
-def test_analysis_reports_the_progress_of_its_search(analysed, ledger_copy, environment):
-    progress_lines = []
-    compute_and_store_analysis(
-        ledger_copy, analysed[1], environment, AnalysisLayerSearchOptions(progress_lines.append), save=False
-    )
-    assert len(progress_lines) == 4
 
 
 @pytest.mark.slow

@@ -60,14 +60,6 @@ def test_uniform_losses_equal_those_of_the_leaderboard(analysed):
             assert row.accuracy == pytest.approx(np.mean([item.accuracy for item in evaluations]))
 
 
-def test_finished_networks_are_not_searched_again(analysed, environment):
-    worker, study_id = analysed
-    progress_lines = []
-    layers_spec = worker.ledger.studies.get(study_id).spec.layers
-    assert search_layers_of_study(worker.ledger, study_id, environment, layers_spec, progress_lines.append) == 0
-    assert progress_lines == []
-
-
 def test_tied_layers_and_other_searches_have_own_results(analysed, ledger_copy, environment):
     study_id = analysed[1]
     tied = LayerSearchSpec(scope=LayerScope.GROUPS, groups={"all": ("*",)})
