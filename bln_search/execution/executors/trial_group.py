@@ -47,6 +47,7 @@ class _Trial:
         run: Its training run; None before it trains.
         is_pending: The run is before an epoch.
         asked_after: Epoch after which it waits for a decision of the pruner.
+        is_before_evaluation: It is trained and will be evaluated.
         trains_alone: Its epochs are not trained with those of other trials.
     """
 
@@ -56,6 +57,7 @@ class _Trial:
     run: TrainingRun | None = None
     is_pending: bool = False
     asked_after: int | None = None
+    is_before_evaluation: bool = False
     trains_alone: bool = False
 
     @property
@@ -109,6 +111,11 @@ class TrialGroup:
         """Does a trial wait for a decision of the pruner?"""
         return any(trial.asked_after is not None for trial in self._trials)
 
+    @property
+    def is_before_evaluation(self) -> bool:
+        """Is a trial trained, and will be evaluated when trials are advanced next?"""
+        return any(trial.is_before_evaluation for trial in self._trials)
+
     def add(self, task: TrialTask) -> None:
         """Add a trial."""
         steps = run_trial_task_announcing_epochs(task, self.environment, lambda message: self.send(task, message))
@@ -125,7 +132,7 @@ class TrialGroup:
             self.send(trial.task, TrainingPruned(epoch))
 
     def advance_trials_to_next_epoch(self) -> None:
-        """Run each trial until its next epoch, a question to the pruner, or its end."""
+        """Run each trial until its next epoch, a question to the pruner, its evaluation, or its end."""
         for trial in list(self._trials):
             if (
                 trial.has_begun
@@ -135,7 +142,10 @@ class TrialGroup:
                 self._advance_trial(trial)
 
     def _advance_trial(self, trial: _Trial) -> None:
-        while not trial.is_pending and trial.asked_after is None and trial in self._trials:
+        trial.is_before_evaluation = False
+        while trial in self._trials:
+            if trial.is_pending or trial.asked_after is not None or trial.is_before_evaluation:
+                return
             self._take_step(trial)
 
     def train_fusible_pending_epochs(self) -> None:
@@ -175,7 +185,8 @@ class TrialGroup:
         elif isinstance(step, EpochToTrain):
             trial.run, trial.is_pending = step.run, True
         elif step is None:
-            self._drop_programs_of(trial)  # the trial is evaluated now
+            trial.is_before_evaluation = True
+            self._drop_programs_of(trial)
         elif isinstance(step, EpochRecord) and trial.task.prunable:
             trial.asked_after = step.epoch
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from bln_search.execution.environment import ExecutionEnvironment
-from bln_search.execution.executors.base import make_task_failed_message
 from bln_search.execution.executors.ray.environment import set_ray_environment_variables
 from bln_search.execution.executors.trial_group import TrialGroup
 from bln_search.execution.gpu import limit_gpu_memory
@@ -17,11 +16,11 @@ from bln_search.execution.messages import (
     TERMINAL_MESSAGES,
     EvaluationDone,
     Message,
+    PruneDecision,
     TaskFailed,
     TrainingResumed,
     TrialTask,
 )
-from bln_search.execution.trial import iter_epochs_of_trial_task
 
 set_ray_environment_variables()
 
@@ -37,23 +36,6 @@ def _freeze_garbage_collection() -> None:
     gc.freeze()
 
 
-Steps = Generator[object, None, None]
-"""Runs tasks: yields None before an evaluation, and something else after each epoch and each task of a sequence."""
-
-
-def _run_together(
-    tasks: Sequence[TrialTask], environment: ExecutionEnvironment, send: Callable[[TrialTask, Message], None]
-) -> Steps:
-    with TrialGroup(replace(environment, runs_one_trial=False), send) as group:
-        for task in tasks:
-            group.add(task)
-        group.advance_trials_to_next_epoch()
-        while len(group):
-            group.train_fusible_pending_epochs()
-            group.advance_trials_to_next_epoch()
-            yield group
-
-
 class TaskTrainable(tune.Trainable):
     """A worker process that runs a sequence of tasks, or several tasks as one program, then the next.
 
@@ -64,10 +46,10 @@ class TaskTrainable(tune.Trainable):
 
     tasks: tuple[TrialTask, ...]
     environment: ExecutionEnvironment
-    steps: Steps | None
+    steps: Generator[TrialGroup, None, None] | None
     messages: list[tuple[int, Message]]
     seconds: list[tuple[int, float]]
-    task_started_at: float
+    group_started_at: float
     task_count = 0
 
     def setup(self, config: dict[str, Any]) -> None:
@@ -82,6 +64,7 @@ class TaskTrainable(tune.Trainable):
         self.are_fused: bool = config["are_fused"]
         self.steps, self.messages, self.seconds = None, [], []
         self.live_tokens = {task.token for task in self.tasks}
+        self.kinds: dict[int, set[type[Message]]] = {task.token: set() for task in self.tasks}
         self.process_error: Exception | None = None
         limit_gpu_memory(config.get("gpus", 0), alone=self.tasks[0].alone)
 
@@ -102,45 +85,45 @@ class TaskTrainable(tune.Trainable):
             raise self.process_error
         step_started_at = time.monotonic()
         if self.steps is None:
-            self.steps = self._start_tasks()
-        try:
-            for record in self.steps:
-                since = self.task_started_at if record is None else step_started_at
-                if self.tasks[0].prunable or time.monotonic() - since > _RESULT_INTERVAL:
-                    break
-        except Exception as error:  # noqa: BLE001 - every failure becomes a message, or ends the process
-            self._fail_tasks(error)
+            self.steps = self._run_tasks()
+        for group in self.steps:
+            since = self.group_started_at if group.is_before_evaluation else step_started_at
+            if self.tasks[0].prunable or time.monotonic() - since > _RESULT_INTERVAL:
+                break
         if self.process_error is not None and not self.messages:
             raise self.process_error
         result = {"messages": self.messages, "seconds": self.seconds, "done": not self.live_tokens}
         self.messages, self.seconds = [], []
         return result
 
-    def _start_tasks(self) -> Steps:
-        if self.are_fused and len(self.tasks) > 1:
-            return _run_together(self.tasks, self.environment, self._send)
-        return self._run_one_after_another()
+    def _run_tasks(self) -> Generator[TrialGroup, None, None]:
+        """Run the tasks, as one program or one after another; yield after each epoch, before evaluations, at ends."""
+        environment = replace(self.environment, runs_one_trial=not self.are_fused)
+        for tasks in [self.tasks] if self.are_fused else [(task,) for task in self.tasks]:
+            self.group_started_at = time.monotonic()
+            with TrialGroup(environment, self._send) as group:
+                for task in tasks:
+                    group.add(task)
+                group.advance_trials_to_next_epoch()
+                while len(group):
+                    if group.is_awaiting_prune_decision:  # the driver ends the step of a trial that it stops
+                        group.apply_prune_decision(tasks[0].token, PruneDecision.CONTINUE)
+                        group.advance_trials_to_next_epoch()
+                        if not group.is_before_evaluation:
+                            continue
+                    else:
+                        group.train_fusible_pending_epochs()
+                        group.advance_trials_to_next_epoch()
+                    if self.process_error is not None:
+                        return
+                    self._note_duration(tasks, group)
+                    yield group
 
-    def _run_one_after_another(self) -> Steps:
-        """Run the tasks, each until it has ended or failed, and keep the durations of complete ones."""
-        for task in self.tasks:
-            self.task_started_at = time.monotonic()
-            kinds: set[type[Message]] = set()
-
-            def send(message: Message, task: TrialTask = task, kinds: set[type[Message]] = kinds) -> None:
-                kinds.add(type(message))
-                self._send(task, message)
-
-            try:
-                yield from iter_epochs_of_trial_task(task, self.environment, send)
-            except Exception as error:
-                failure = make_task_failed_message(error)
-                if failure.process_unusable:
-                    raise
-                send(failure)
-            if EvaluationDone in kinds and TrainingResumed not in kinds:
-                self.seconds.append((task.token, time.monotonic() - self.task_started_at))
-            yield task
+    def _note_duration(self, tasks: Sequence[TrialTask], group: TrialGroup) -> None:
+        """Keep the duration of a task that ran alone, if it was trained completely and has a result."""
+        kinds = self.kinds[tasks[0].token]
+        if not len(group) and not self.are_fused and EvaluationDone in kinds and TrainingResumed not in kinds:
+            self.seconds.append((tasks[0].token, time.monotonic() - self.group_started_at))
 
     def _send(self, task: TrialTask, message: Message) -> None:
         """Keep a message for the result of the step. After an error of the accelerator the process ends instead."""
@@ -149,16 +132,8 @@ class TaskTrainable(tune.Trainable):
             return
         if isinstance(message, TERMINAL_MESSAGES):
             self.live_tokens.discard(task.token)
+        self.kinds[task.token].add(type(message))
         self.messages.append((task.token, message))
-
-    def _fail_tasks(self, error: Exception) -> None:
-        failure = make_task_failed_message(error)
-        if failure.process_unusable:
-            self.process_error = error
-            return
-        for task in self.tasks:
-            if task.token in self.live_tokens:
-                self._send(task, failure)
 
     def get_auto_filled_metrics(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """The metrics that Tune adds to a result, without the task."""
