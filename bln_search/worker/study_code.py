@@ -12,7 +12,12 @@ from bln_search.storage.ledger import Ledger
 
 
 def check_code_of_study(
-    ledger: Ledger, study: StudyRecord, *, accept_change: bool = False, adds_results: bool = False
+    ledger: Ledger,
+    study: StudyRecord,
+    present: CodeIdentity | None = None,
+    *,
+    accept_change: bool = False,
+    adds_results: bool = False,
 ) -> StudyCode | None:
     """Compare the present code of a study with that of its results.
 
@@ -22,6 +27,7 @@ def check_code_of_study(
     Args:
         ledger: Ledger with the study.
         study: The study.
+        present: Its present code; None to compute it.
         accept_change: Record changed code as accepted instead of raising an error.
         adds_results: Whether the caller adds results to the study.
 
@@ -32,7 +38,7 @@ def check_code_of_study(
         CodeChangedError: The code of a plugin has changed, and no person accepted it.
         DataError, ModelError: A plugin cannot be loaded.
     """
-    present, recorded = compute_code_identity(study.spec), study.code
+    present, recorded = present or compute_code_identity(study.spec), study.code
     if recorded is None:
         if not adds_results or study.state is StudyState.COMPLETE:
             return None

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.code_identity import CodeIdentity
 from bln_search.core.errors import (
     BlnSearchError,
     SchemaChangedError,
@@ -99,18 +100,19 @@ def run_study(
         CodeChangedError: the code of a plugin is not that of the results of the study, or changed meanwhile.
     """
     study = ledger.studies.get(study_id)
-    check_code_of_study(ledger, study, accept_change=accept_code_change)
+    code = compute_code_identity(study.spec)
+    check_code_of_study(ledger, study, code, accept_change=accept_code_change)
     if study.state is StudyState.COMPLETE:
         watcher.on_run_start(0)
         return StudyState.COMPLETE
     ledger.studies.lease_and_start(study_id, may_be_alive, name_of_this_process())
     states = TrainingStateFiles(checkpoints, study_id)
-    run = _StudyRun(ledger, study, watcher, should_stop, find_disk_problem, states, on_look)
+    run = _StudyRun(ledger, study, code, watcher, should_stop, find_disk_problem, states, on_look)
     try:
         with call_stop_on_signal(lambda: run.stop_signal is not None, run.request_stop):
             trials = run.load_and_count_open_trials(executor)
             if trials:
-                check_code_of_study(ledger, ledger.studies.get(study_id), adds_results=True)
+                check_code_of_study(ledger, ledger.studies.get(study_id), code, adds_results=True)
             executor.run(run.claim_next_task, run.buffer_message_and_decide_pruning, run.on_tick, trials)
         run.write_messages_and_release_attempts()
     except _StopRequested:
@@ -143,6 +145,7 @@ class _StudyRun:
         self,
         ledger: Ledger,
         study: StudyRecord,
+        code: CodeIdentity,
         watcher: RunWatcher,
         should_stop: Callable[[], bool],
         find_disk_problem: Callable[[], str | None],
@@ -151,10 +154,9 @@ class _StudyRun:
     ) -> None:
         self.states = states
         self.seed_looks = SeedLooks(ledger, study, on_look)
-        self.ledger, self.study, self.watcher = ledger, study, watcher
+        self.ledger, self.study, self.code, self.watcher = ledger, study, code, watcher
         self.should_stop, self.find_disk_problem = should_stop, find_disk_problem
         self.worker = name_of_this_process()
-        self.code = compute_code_identity(study.spec)
         self.points: StudyPointSampler | None = None
         self.best_points: BestPointTrialCreator | None = None
         self.queue = TrialQueue(self._claim_trials)

@@ -143,7 +143,12 @@ def assume_upgrade(monkeypatch):
     """Lets the digests of bln-search differ from then on, as after an upgrade."""
     identity = compute_code_identity(small_study())
     other = CodeIdentity({}, {**identity.built_in, "bln_search/norms": "0" * 32})
-    return lambda: monkeypatch.setattr("bln_search.worker.study_code.compute_code_identity", lambda _: other)
+
+    def upgrade():
+        for module in ("study_code", "study_run"):
+            monkeypatch.setattr(f"bln_search.worker.{module}.compute_code_identity", lambda _: other)
+
+    return upgrade
 
 
 @pytest.fixture
