@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import threading
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional as F
+from torch.nn.utils import parametrizations, prune
 
 import bln_search
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Split
+from bln_search.core.errors import ModelError
 from bln_search.core.method import Method
 from bln_search.norms import make_norm
 from tests.support.tiers import latin, thinned
@@ -212,3 +216,37 @@ def test_divergence_is_reported_with_the_weights_of_the_last_complete_epoch():
 def test_invalid_arguments_are_an_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         bln_search.fine_tune(make_network("bn"), "TT--", make_data(), make_data(), learning_rate=0.1, **arguments)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm:FutureWarning")
+@pytest.mark.parametrize(
+    "change",
+    [
+        nn.utils.weight_norm,
+        nn.utils.spectral_norm,
+        lambda layer: prune.l1_unstructured(layer, "weight", amount=0.5),
+        parametrizations.weight_norm,
+    ],
+)
+def test_a_layer_whose_weight_is_computed_from_others_is_trained(change):
+    network, data = make_network("bn"), make_data()
+    change(network[0])
+    network(data[0][0])  # the computed weight has a gradient function now
+    before = copy.deepcopy(list(network.parameters()))
+    tuned, result = bln_search.fine_tune(network, "TT--", data, data, learning_rate=RATE, epochs=1)
+    assert result.diverged is None
+    assert all(torch.equal(old, new) for old, new in zip(before, network.parameters(), strict=True))
+    assert not any(torch.equal(old, new) for old, new in zip(before, tuned.parameters(), strict=True))
+
+
+def test_an_object_that_cannot_be_copied_is_named():
+    network = make_network("bn")
+    network.lock = threading.Lock()
+    with pytest.raises(ModelError, match=r"cannot be copied \(TypeError: .*lock"):
+        bln_search.fine_tune(network, "TT--", make_data(), make_data(), learning_rate=RATE)
+
+
+def test_a_network_without_a_parameter_to_train_is_an_error():
+    network = make_network("bn").requires_grad_(requires_grad=False)
+    with pytest.raises(ModelError, match="parameters that require gradients, and this Sequential has none"):
+        bln_search.fine_tune(network, "TT--", make_data(), make_data(), learning_rate=RATE)

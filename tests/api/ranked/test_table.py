@@ -108,6 +108,16 @@ def test_a_value_for_each_slot_makes_a_row_depend_on_the_position():
     assert str(ranked.best_batch_independent.configuration) == "TTFF"
 
 
+def test_a_larger_margin_makes_rows_practically_equal(ranked):
+    wide = ranked.with_margin(100)
+    assert {row.verdict for row in wide.comparison.rows} == {"best", "practically equal"}
+    assert wide.recommended.is_independent
+    assert wide.to_records()[0]["configuration"] == ranked.to_records()[0]["configuration"]
+    for margin in (-1, float("inf"), True, "0.1"):
+        with pytest.raises(ValueError, match="margin is a number of at least 0"):
+            ranked.with_margin(margin)
+
+
 @pytest.mark.parametrize(("columns", "widest"), [("80", 80), ("120", 120), (None, 160)])
 def test_printed_table_has_the_width_of_the_terminal(ranked, monkeypatch, columns, widest):
     if columns is None:
