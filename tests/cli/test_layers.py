@@ -56,14 +56,6 @@ def test_result_is_printed_as_tables_and_sentences(call):
     assert "FFFF.FFFF.FFFF.FFTT" not in process.stdout  # the fourth
 
 
-def test_long_table_is_wrapped_and_missing_search_has_a_reason(call):
-    process = call(results=(per_layer_result(56, marginal=False), per_layer_result(networks=0, pending_seeds=(0,))))
-    assert process.exit_code == 0
-    assert "around the best configuration" in process.stdout
-    assert "No network is searched yet." in process.stdout
-    assert "Seed 0 is not searched yet" in process.stdout
-
-
 def test_json_equals_the_stored_results(call):
     results = (per_layer_result(), per_layer_result(networks=0))
     process = call("--format", "json", results=results)
@@ -90,8 +82,3 @@ def test_rows_are_records_in_csv_and_json_lines(call):
     assert [record["validation_loss"] for record in per_layer] == [row.loss for row in results[0].rows[:2]]
     table = list(csv.DictReader(io.StringIO(call("--format", "csv", results=results).stdout)))
     assert len(table) == len(results[0].rows) + len(results[0].uniform)
-
-
-@pytest.mark.parametrize("arguments", [("--format", "latex"), ("--limit", "0")])
-def test_invalid_option_has_exit_code_two(call, arguments):
-    assert call(*arguments, results=(per_layer_result(),)).exit_code == 2

@@ -43,11 +43,6 @@ def test_no_record_is_still_valid_output(output_format, text, capsys):
     assert capsys.readouterr().out == text
 
 
-def test_the_table_of_a_command_is_its_own(capsys):
-    print_records(RECORDS, COLUMNS, RecordsFormat.TABLE, lambda: print("own"))
-    assert capsys.readouterr().out == "own\n"
-
-
 def test_the_only_record_is_an_object_in_json(capsys):
     print_record({"a": 1}, RecordsFormat.JSON, lambda: None)
     assert json.loads(capsys.readouterr().out) == {"a": 1}

@@ -47,11 +47,6 @@ def test_database_prefers_studies_of_commands(world, invoke):
     assert world.ledger.studies.get_by_name_or_id("shared").id == own
 
 
-def test_name_of_one_account_is_unambiguous_in_the_database(world):
-    submit(world, "single", "ada")
-    assert world.ledger.studies.get_by_name_or_id("single").owner == "ada"
-
-
 @pytest.mark.parametrize("from_service", [False, True], ids=["database", "service"])
 def test_owner_is_in_every_list_and_in_show(from_service, world, records, invoke, in_every_format, admin):
     (number,) = submit(world, "mine", "ada")
@@ -69,9 +64,3 @@ def test_confirmation_and_results_name_the_owner(world, invoke, admin):
     asked = invoke("delete", number, *admin, input="n\n")
     assert f"study {number} (mine, owner ada)" in asked.stdout
     assert f"study {number} (mine, owner ada)" in invoke("delete", number, "--yes", *admin).stderr
-
-
-def test_owner_selects_studies(world, records, admin):
-    ada_id, bob_id = submit(world, "mine", "ada", "bob")
-    assert [record["id"] for record in records("list", "--owner", "bob", *admin)] == [bob_id]
-    assert [record["id"] for record in records("list", "--owner", "ada")] == [ada_id]

@@ -43,14 +43,6 @@ def test_failed_trials_are_told_as_run_tells_them(world, invoke, service):
     assert "failed: bln seed 0: no memory" in watched.stderr.splitlines()
 
 
-def test_quiet_prints_the_table_alone(world, invoke, service):
-    compute_and_store_analysis(world.ledger, world.complete("done"), None)
-    loud, quiet = (invoke("watch", "done", *words, *service) for words in ((), ("--quiet",)))
-    assert "study complete" in loud.stderr
-    assert quiet.stderr == ""
-    assert quiet.stdout == loud.stdout
-
-
 @pytest.mark.parametrize("words", [(), ("--quiet",)])
 def test_submitting_prints_the_number_of_the_study(words, world, invoke, service, tmp_path):
     (tmp_path / "study.yaml").write_text(

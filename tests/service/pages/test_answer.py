@@ -52,14 +52,6 @@ def test_overview_and_list_show_the_recommended_row(world, ada, seeds):
     assert "data-later" not in ada.get(f"/studies/{number}/parts/answer").text
 
 
-def test_readers_are_not_offered_to_add_seeds(world):
-    number = world.complete(seeds=(0, 1, 2))
-    compute_and_store_analysis(world.ledger, number, None)
-    page = world.client("ada", Scope.READ, **HTML_HEADERS).get(f"/studies/{number}").text
-    assert 'class="answer"' in page
-    assert "/repeat" not in page
-
-
 def test_answer_is_requested_again_until_the_analysis_exists(world, ada):
     number = world.complete()
     assert "data-later" in ada.get(f"/studies/{number}/parts/answer").text
@@ -159,12 +151,6 @@ def test_code_of_a_row_selects_that_row(world, ada):
     assert "TTFF" in {row["configuration"] for row in rows}
     for name in ("network", "client"):
         compile(codes[name], name, "exec")
-
-
-@pytest.mark.parametrize(("batch_sizes", "expected"), [("null", False), ("[5, 25]", True)])
-def test_leading_rows_name_the_batch_size_where_it_differs(world, ada, batch_sizes, expected):
-    number = world.complete(batch_sizes=batch_sizes)
-    assert (">Batch</th>" in ada.get(f"/studies/{number}/parts/leading").text) == expected
 
 
 def test_external_results_offer_neither_training_nor_export(world, ada):

@@ -26,14 +26,6 @@ def test_page_of_a_waiting_study_shows_no_results(world, root):
     assert root.get(f"/studies/{number}/charts/curves.json").json()["figure"] is None
 
 
-def test_leaderboard_of_a_cancelled_study_promises_no_results(world, root):
-    number = world.ledger.queue.submit_study(study("cancelled"), "ada").study_id
-    world.ledger.queue.cancel(number)
-    page = root.get(f"/studies/{number}/leaderboard").text
-    assert "was cancelled" in page
-    assert "fills as trials end" not in page
-
-
 def test_completed_large_study_shows_its_final_table(world, root, monkeypatch):
     from service.pages import study as page
 

@@ -56,13 +56,6 @@ def test_equal_rows_are_shown_once_with_their_batch_sizes(root, board):
     assert links(text, "Show all 48 rows") == [{"arm": "ln", "collapse": "false"}]
 
 
-def test_dependence_on_the_mini_batch_is_a_filter(root, board):
-    independent = root.get(board, params={"deterministic": "true"}).text
-    dependent = root.get(board, params={"deterministic": "false"}).text
-    assert all(code.startswith("TT") for code in rows(independent))
-    assert not any(code.startswith("TT") for code in rows(dependent))
-
-
 def test_filters_are_combined_and_kept_by_every_link(root, board):
     query = {"arm": "ln", "batch_size": "8", "deterministic": "false", "columns": ["seeds", "cost"]}
     text = root.get(board, params=query).text
@@ -117,14 +110,6 @@ def test_parameters_are_columns_and_filters(world, root):
     assert root.get(address, params={"parameter": "rate=1"}).status_code == 422
 
 
-def test_every_typed_condition_on_a_parameter_stays_in_the_form(world, root):
-    number = complete_sampled_study(world, "searched")
-    typed = ["learning_rate>=0.001", "learning_rate<=9"]
-    text = root.get(f"/studies/{number}/leaderboard", params={"parameter": typed}).text
-    fields = [unescape(value) for value in re.findall(r'<input name="parameter"[^>]* value="([^"]*)"', text)]
-    assert [value for value in fields if value] == typed
-
-
 def test_any_page_is_linked_and_the_last_one_is_reached(root, board):
     text = root.get(board, params={"collapse": "false"}).text
     assert "Rows 1–50 of 96" in text
@@ -172,16 +157,6 @@ def test_pinned_row_says_where_else_it_is(root, analysed, monkeypatch):
     assert "The recommended row above is outside the filter" in none
     monkeypatch.setattr("service.pages.leaderboard.page._PAGE_SIZE", 1)
     assert pinned_place(root.get(page, params=last_first).text) == "on another page"
-
-
-def test_meaning_of_the_interval_is_given_only_beside_one(world, root, analysed):
-    number, _ = analysed
-    meaning = "± is half the 95 % confidence interval"
-    assert meaning in root.get(f"/studies/{number}/leaderboard").text
-    assert meaning not in root.get(f"/studies/{number}/leaderboard", params={"columns": ["cost", "seeds"]}).text
-    one_seed = world.complete("one-seed", seeds=(0,))
-    text = root.get(f"/studies/{one_seed}/leaderboard").text
-    assert "±" not in text
 
 
 def test_values_of_a_column_have_the_same_decimals(root, analysed):
