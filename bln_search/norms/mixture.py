@@ -1,9 +1,19 @@
-"""How a stored value and that of the present mini-batch give one statistic, for sources that are mixtures of both."""
+"""How a stored value and that of the present mini-batch give one statistic: the one expression of every mixture.
+
+With the share s of the stored values, mean μ and variance v of the mini-batch, stored mean M and variance S:
+
+    E = (1 − s)·μ + s·M,        V = (1 − s)·v + s·S + s·(1 − s)·(μ − P)²
+
+The last term is the variance between both sets of values, around the mean P of a memory; without it V is the mean of
+the variances. ε counts once under the root, so v and S have both ε or both none. MBN's training (Eq. 5-7), its source C
+and blends (source B) differ in s and in the last term only.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from bln_search.core.blend import PopulationWeight
@@ -47,3 +57,21 @@ class StoredAndMiniBatchMixture:
         if self.blend is not None:
             return self.blend.population_share(examples)
         return self.memory_values / (self.memory_values + values)
+
+
+def mix_means(mini_batch: Tensor, stored: Tensor, share: float | Tensor) -> Tensor:
+    """Return E; see the module for the formula."""
+    return torch.lerp(mini_batch, stored, share)
+
+
+def mix_variances(mini_batch: Tensor, stored: Tensor, share: float | Tensor, distance: Tensor | None = None) -> Tensor:
+    """Return V; see the module for the formula.
+
+    Args:
+        mini_batch: v.
+        stored: S.
+        share: s.
+        distance: μ − P; None without the variance between both.
+    """
+    variance = torch.lerp(mini_batch, stored, share)
+    return variance if distance is None else variance + share * (1 - share) * distance.square()

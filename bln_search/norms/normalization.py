@@ -10,13 +10,13 @@ from torch import Tensor
 
 from bln_search.core.configuration import InferenceConfiguration, training_configuration_of
 from bln_search.core.enums import Semantics
-from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic, StatisticSource
+from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.norms.axes import InputAxes
 from bln_search.norms.fused.function import normalize_fused_with_statistics
 from bln_search.norms.fused.layout import FusedLayout, make_fused_layout
 from bln_search.norms.fused.statistics import FusedStatistics
 from bln_search.norms.fused.terms import NO_HISTORY, FusedTerms, HistoryTerm
-from bln_search.norms.mixture import StoredAndMiniBatchMixture
+from bln_search.norms.mixture import mix_means, mix_variances
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.enumeration import normalize_all_rows
@@ -153,13 +153,7 @@ class Normalization(NormalizationBase):
         is_recorded = bool(self.accumulators) or (self.training and self.records_history and self.has_history)
         if population[0] is not None and population[1] is not None and not is_mixed and not is_recorded:
             return (x - population[0]) * (weight / population[1])
-        mean, centred, variance = mean_and_centred_and_variance(x, axes)
-        statistics += [mean, torch.sqrt(variance + self.formula_variant.epsilon), variance]
-        batch_deviation = statistics[-2]
-        if self.formula_variant.unbiased:
-            batch_deviation = self.formula_variant.compute_batch_deviation(
-                variance, prod(x.shape[axis] for axis in axes)
-            )
+        mean, centred, variance, batch_deviation = self._mini_batch_pair(x, axes, statistics)
         if (
             self.training
             and self.training_configuration is None
@@ -167,35 +161,39 @@ class Normalization(NormalizationBase):
         ):
             return self.normalize_branch_in_training(x, mean, centred, variance, batch_deviation, weight)
         selected_mean, deviation = population
+        prior = self.stored_memory_mean_and_weight if is_mixed else None
+        mixtures = [self.find_mixture(source, self.blend, prior) for source in sources]
+        count = self.input_axes(x.ndim).num_values_per_feature(x.shape)
         if selected_mean is not None:
-            if sources[0].mixes_stored_value_and_mini_batch:
-                selected_mean = torch.lerp(mean, selected_mean, self._mixture_and_stored_share(sources[0], x)[1])
+            if mixtures[0] is not None:
+                selected_mean = mix_means(mean, selected_mean, mixtures[0].stored_share(x.shape[0], count))
             if self.formula_variant.around_selected_mean:
                 around_selected = (x - selected_mean).square().mean(axes, keepdim=True)
                 batch_deviation = torch.sqrt(around_selected + self.formula_variant.epsilon)
         if deviation is None:
             deviation = batch_deviation
-        elif sources[1].mixes_stored_value_and_mini_batch:
-            deviation = self._mixed_deviation(sources[1], x, mean, batch_deviation, deviation)
+        elif mixtures[1] is not None:
+            between = prior if mixtures[1].has_between_variance else None
+            distance = None if between is None else mean - between.mean.view_as(mean)
+            share = mixtures[1].stored_share(x.shape[0], count)
+            deviation = mix_variances(batch_deviation.square(), deviation.square(), share, distance).sqrt()
         return (centred if selected_mean is None else x - selected_mean) * (weight / deviation)
 
-    def _mixture_and_stored_share(self, source: StatisticSource, x: Tensor) -> tuple[StoredAndMiniBatchMixture, float]:
-        """Return how a statistic of `source` is computed, and the share of the stored value for the mini-batch `x`."""
-        mixture = self.find_mixture(source, self.blend, self.stored_memory_mean_and_weight)
-        assert mixture is not None
-        return mixture, mixture.stored_share(x.shape[0], self.input_axes(x.ndim).num_values_per_feature(x.shape))
+    def _mini_batch_pair(
+        self, x: Tensor, axes: tuple[int, ...], statistics: list[Tensor]
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Return mean, x minus mean, variance and deviation of a pair over `axes`.
 
-    def _mixed_deviation(
-        self, source: StatisticSource, x: Tensor, mean: Tensor, batch: Tensor, stored: Tensor
-    ) -> Tensor:
-        """Return the deviation computed from that of the mini-batch and a stored one."""
-        mixture, share = self._mixture_and_stored_share(source, x)
-        variance = torch.lerp(batch.square(), stored.square(), share)
-        if mixture.has_between_variance:
-            prior = self.stored_memory_mean_and_weight
-            assert prior is not None
-            variance = variance + share * (1 - share) * (mean - prior.mean.view_as(mean)).square()
-        return variance.sqrt()
+        Mean, deviation and variance are appended to `statistics` as they are recorded: the deviation without the factor
+        of an unbiased variance.
+        """
+        mean, centred, variance = mean_and_centred_and_variance(x, axes)
+        recorded = torch.sqrt(variance + self.formula_variant.epsilon)
+        statistics += [mean, recorded, variance]
+        if not self.formula_variant.unbiased:
+            return mean, centred, variance, recorded
+        count = prod(x.shape[axis] for axis in axes)
+        return mean, centred, variance, self.formula_variant.compute_batch_deviation(variance, count)
 
     def normalize_branch_in_training(
         self,
@@ -245,12 +243,9 @@ class Normalization(NormalizationBase):
             (self.has_feature_statistics, weights[1], axes.feature_reduction_axes),
         ):
             if has_pair:
-                mean, centred, variance = mean_and_centred_and_variance(
-                    mini_batches, tuple(axis + 1 for axis in reduced)
-                )
-                count = prod(plain.shape[axis] if axis else layout.size for axis in reduced)
-                branches.append(centred.mul_(weight / self.formula_variant.compute_batch_deviation(variance, count)))
-                statistics += [mean, torch.sqrt(variance + self.formula_variant.epsilon), variance]
+                shifted = tuple(axis + 1 for axis in reduced)
+                _, centred, _, deviation = self._mini_batch_pair(mini_batches, shifted, statistics)
+                branches.append(centred.mul_(weight / deviation))
         values_per_batch = axes.num_values_per_feature(mini_batches.shape[1:])
         for accumulator in accumulators:
             accumulator.update_with_several(statistics, layout.size, values_per_batch)

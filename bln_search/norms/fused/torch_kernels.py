@@ -1,11 +1,8 @@
 """The fused kernels in torch: for CPUs, double precision, and as the reference of the Triton kernels.
 
-One branch is w·(x − E)·R with R = 1/√(V + ε). In the mini-batch branch of a channel, with mean μ and variance v of the
-mini-batch, mean M and variance V_M of a memory and its share s (zero without a memory),
-
-    E = (1 − s)·μ + s·M,      V = f·(1 − s)·v + s·V_M + s·(1 − s)·(μ − M)²,
-
-f the factor of an unbiased variance. BRN multiplies this branch by r and adds d.
+One branch is w·(x − E)·R with R = 1/√(V + ε). In the mini-batch branch of a channel E and V are mixtures with a memory
+(`norms.mixture`), whose share is zero without a memory; an unbiased variance of the mini-batch has a factor. BRN
+multiplies this branch by r and adds d.
 """
 
 from __future__ import annotations
@@ -17,6 +14,7 @@ from torch import Tensor
 
 from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.terms import FusedTerms, HistoryKind
+from bln_search.norms.mixture import mix_means, mix_variances
 
 
 class BatchStatisticIndex(IntEnum):
@@ -46,14 +44,16 @@ def compute_batch_statistics(x: Tensor, layout: FusedLayout, terms: FusedTerms) 
     values, history = x.view(layout.shape), terms.history
     mean = values.mean((0, 2))
     variance = (values - mean.view(-1, 1)).square().mean((0, 2))
-    centre, total = mean, terms.own_variance_factor * variance
+    centre, total = mean, terms.variance_factor * variance
     factor, offset, slope = torch.ones_like(mean), torch.zeros_like(mean), torch.zeros_like(mean)
     if history.kind is HistoryKind.MEMORY:
         assert history.values is not None
-        shift, between = mean - history.values[0], history.share * (1 - history.share)
-        centre, total = mean - history.share * shift, total + history.share * history.values[1]
-        if history.between_variance:
-            total, slope = total + between * shift.square(), 2 * between * shift
+        memory_mean, memory_variance = history.values
+        distance = mean - memory_mean if history.between_variance else None
+        centre = mix_means(mean, memory_mean, history.share)
+        total = mix_variances(total, memory_variance, history.share, distance)
+        if distance is not None:
+            slope = 2 * history.share * (1 - history.share) * distance
     reciprocal = 1 / torch.sqrt(total + terms.epsilon)
     if history.kind is HistoryKind.AVERAGES:
         assert history.values is not None

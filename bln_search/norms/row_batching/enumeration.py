@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from bln_search.norms.axes import InputAxes
+from bln_search.norms.mixture import mix_means, mix_variances
 from bln_search.norms.normalization_base import NormalizationBase
 from bln_search.norms.row_batching.dense_sum import DenseNormOutput
 from bln_search.norms.row_batching.factored_sum import FactoredSum
@@ -116,7 +117,7 @@ def _centred_and_deviation(
     if pair.mean is not None and pair.mean_from_population is not None:
         mean = torch.where(pair.mean_from_population, _cut_to_batch_size(pair.mean, rows), batch_mean)
         for row, share in _stored_share_by_row(pair.mixed_means, rows, batch_mean).items():
-            mean[row] = torch.lerp(batch_mean[row].expand_as(mean[row]), mean[row], share)
+            mean[row] = mix_means(batch_mean[row], mean[row], share)
     centre = mean if layer.formula_variant.around_selected_mean else batch_mean
     centred = rows - centre
     variance = (centred * centred).mean(axes, keepdim=True)
@@ -127,12 +128,10 @@ def _centred_and_deviation(
         batch_deviation = deviation
         deviation = torch.where(pair.deviation_from_population, _cut_to_batch_size(pair.deviation, rows), deviation)
         for row, share in _stored_share_by_row(pair.mixed_deviations, rows, batch_mean).items():
-            variance = torch.lerp(
-                batch_deviation[row].square().expand_as(deviation[row]), deviation[row].square(), share
-            )
-            if pair.mixed_deviations[row].has_between_variance and pair.prior_mean is not None:
-                variance = variance + share * (1 - share) * (batch_mean[row] - pair.prior_mean).square()
-            deviation[row] = variance.sqrt()
+            between = pair.prior_mean if pair.mixed_deviations[row].has_between_variance else None
+            distance = None if between is None else batch_mean[row] - between
+            squares = batch_deviation[row].square(), deviation[row].square()
+            deviation[row] = mix_variances(*squares, share, distance).sqrt()
     return centred, deviation
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from bln_search.norms.formula_variant import FormulaVariant
-from bln_search.norms.mixture import StoredAndMiniBatchMixture
+from bln_search.norms.mixture import StoredAndMiniBatchMixture, mix_means, mix_variances
 from bln_search.norms.row_batching.factored_sum import NO_OFFSET
 from bln_search.norms.row_batching.row_sources import EstimateOrBatch, PairSourcesByRow
 from bln_search.norms.statistics import mean_and_centred_and_variance
@@ -116,7 +116,7 @@ class ScaleOffsetVariants:
         value = self._moments.cut_to_mini_batch_size(self._populations[source.name].mean)
         if source.mixture is None:
             return value
-        return torch.lerp(self._moments.mean, value, self._moments.stored_share_in(source.mixture))
+        return mix_means(self._moments.mean, value, self._moments.stored_share_in(source.mixture))
 
     def centred_by_source(self, source: EstimateOrBatch) -> Tensor:
         """Return x less the mean from a source."""
@@ -178,11 +178,9 @@ class ScaleOffsetVariants:
         if deviation is None or mixture is None:
             return batch_deviation
         share = self._moments.stored_share_in(mixture)
-        mixed = torch.lerp(batch_deviation.square(), deviation.square(), share)
-        if mixture.has_between_variance and self._prior_mean is not None:
-            shift = self._moments.mean - self._moments.cut_to_mini_batch_size(self._prior_mean)
-            mixed = mixed + share * (1 - share) * shift.square()
-        return torch.sqrt(mixed)
+        between = self._prior_mean if mixture.has_between_variance else None
+        distance = None if between is None else self._moments.mean - self._moments.cut_to_mini_batch_size(between)
+        return mix_variances(batch_deviation.square(), deviation.square(), share, distance).sqrt()
 
     def _compute_variance_around(self, source: EstimateOrBatch) -> Tensor:
         """Return the mean of (x − E)², E the mean from a source: Var + (μ − E)², where that is finite.
