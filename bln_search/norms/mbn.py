@@ -16,7 +16,7 @@ from bln_search.core.method import Method, Statistic, StatisticSource
 from bln_search.norms.extra_state import float_from_bits, float_to_bits
 from bln_search.norms.formula_variant import BN_VARIANTS
 from bln_search.norms.fused.terms import NO_HISTORY, HistoryKind, HistoryTerm
-from bln_search.norms.mixture import MemoryMeanAndWeight, StoredAndMiniBatchMixture, mix_means, mix_variances
+from bln_search.norms.mixture import MemoryMeanAndWeight, StoredAndMiniBatchMixture, mix_variances
 from bln_search.norms.moment_collection import LayerMoments
 from bln_search.norms.normalization import Normalization, NormalizationOptions
 from bln_search.norms.statistics import LayerPopulation, StatisticMoments
@@ -106,10 +106,10 @@ class MBN(Normalization):
         if self.memory is None or (isinstance(share, float) and share == 0):
             return super().normalize_branch_in_training(x, mean, centred, variance, deviation, weight)
         memory_mean, memory_variance = self._cached_memory_mean_and_variance()
-        distance = mean - memory_mean if self.between_variance else None
-        total = mix_variances(variance, memory_variance, share, distance)
+        distance = mean - memory_mean
+        total = mix_variances(variance, memory_variance, share, distance if self.between_variance else None)
         deviation = torch.sqrt(total + self.formula_variant.epsilon)
-        return (x - mix_means(mean, memory_mean, share)) * (weight / deviation)
+        return (centred + share * distance) * (weight / deviation)
 
     def make_history_term(self, values_per_batch: int) -> HistoryTerm:
         """Return mean and variance of the memory and its share beside the mini-batch, Eq. 5-7."""

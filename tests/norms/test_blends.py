@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
@@ -11,15 +10,7 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.norms import make_norm
 from bln_search.norms.network.folding import find_folding_obstacle
-from tests.norms.test_normalization import SEMANTICS, SHAPES, configure, layer_and_formula, random_input
-from tests.support.tiers import latin
-
-CODES = {
-    "bn": ["BB--", "BF--", "FB--", "TB--", "BT--"],
-    "ln": ["--BB", "--BF", "--FB", "--TB", "--BT"],
-    "bln": ["BBBB", "FFBB", "BBFF", "BFTB", "TBBF"],
-}
-CASES = [(method, code) for method, codes in CODES.items() for code in codes]
+from tests.norms.test_normalization import configure, layer_and_formula, random_input
 
 
 def make_blended(method, semantics, shape, code, blend):
@@ -29,24 +20,6 @@ def make_blended(method, semantics, shape, code, blend):
     layer.configure(InferenceConfiguration(code), blend=blend)
     formula.alpha = blend.population_share(shape[0])
     return layer, formula, population
-
-
-@pytest.mark.parametrize(("case", "semantics", "shape"), latin(CASES, SEMANTICS, tuple(SHAPES.values())))
-def test_blended_statistics_equal_the_formula(case, semantics, shape):
-    method, code = case
-    layer, formula, population = make_blended(method, semantics, shape, code, PopulationWeight(0.3))
-    x = random_input(shape, seed=99)
-    np.testing.assert_allclose(layer(x).detach().numpy(), formula(x.numpy(), code, population), rtol=1e-11, atol=1e-11)
-
-
-def test_prior_weight_follows_the_mini_batch_size():
-    layer, formula, population = make_blended("bn", "paper", (5, 4), "BB--", PopulationWeight(16, is_prior=True))
-    for size in (1, 4, 16):
-        x = random_input((size, 4), seed=size)
-        formula.alpha = 16 / (16 + size)
-        np.testing.assert_allclose(
-            layer(x).detach().numpy(), formula(x.numpy(), "BB--", population), rtol=1e-11, atol=1e-11
-        )
 
 
 @pytest.mark.parametrize("blend", [PopulationWeight(0.1), PopulationWeight(16, is_prior=True)])
