@@ -73,28 +73,33 @@ def test_records_that_cannot_be_reached_are_not_to_be_deleted(url, schema, messa
     assert "hunter2" not in str(error.value)
 
 
+def sqlite_fault(reason):
+    return exc.OperationalError("SELECT 1", {}, sqlite3.OperationalError(reason))
+
+
+def make_postgres_fault(state):
+    psycopg = pytest.importorskip("psycopg")
+    return exc.DBAPIError.instance("SELECT 1", {}, psycopg.errors.lookup(state)("because"), psycopg.Error)
+
+
 @pytest.mark.parametrize("reason", ["database is locked", "disk I/O error", "attempt to write a readonly database"])
 def test_a_fault_of_the_file_is_not_to_be_mended_by_deletion(reason):
-    fault = exc.OperationalError("SELECT 1", {}, sqlite3.OperationalError(reason))
-    assert str(make_records_error(fault, "sqlite:////srv/records.sqlite3", None)).endswith(f"cannot be used: {reason}")
+    message = str(make_records_error(sqlite_fault(reason), "sqlite:////srv/records.sqlite3", None))
+    assert message.endswith(f"cannot be used: {reason}")
 
 
 @pytest.mark.parametrize("state", ["08006", "57P01", "42501", "53300", "08P01", "40001", "55P03"])
 def test_a_fault_of_the_server_is_not_to_be_mended_by_deletion(state):
-    psycopg = pytest.importorskip("psycopg")
-    fault = exc.DBAPIError("SELECT 1", {}, psycopg.errors.lookup(state)("because"))
-    message = str(make_records_error(fault, "postgresql+psycopg://host/name", "optuna"))
+    message = str(make_records_error(make_postgres_fault(state), "postgresql+psycopg://host/name", "optuna"))
     assert message.endswith("schema optuna of host/name cannot be used: because")
 
 
 @pytest.mark.parametrize("state", ["42P01", "42703", "23503", "XX001"])
 def test_a_damaged_schema_is_to_be_dropped(state):
-    psycopg = pytest.importorskip("psycopg")
-    fault = exc.DBAPIError.instance("SELECT 1", {}, psycopg.errors.lookup(state)("because"), psycopg.Error)
-    message = str(make_records_error(fault, "postgresql+psycopg://host/name", "optuna_x"))
+    message = str(make_records_error(make_postgres_fault(state), "postgresql+psycopg://host/name", "optuna_x"))
     assert 'DROP SCHEMA "optuna_x" CASCADE' in message
 
 
 def test_a_full_disk_is_a_full_disk():
-    fault = exc.OperationalError("INSERT", {}, sqlite3.OperationalError("database or disk is full"))
+    fault = sqlite_fault("database or disk is full")
     assert isinstance(make_records_error(fault, "sqlite:////srv/records.sqlite3", None), StorageFullError)
