@@ -54,6 +54,7 @@ def combine_layer_searches_of_networks(
     comparable = [search for search in searches if search.spec == spec and search.record.space == last.record.space]
     records = [search.record for search in comparable]
     space = records[-1].space
+    rows, uniform = _make_best_and_uniform_rows(space, records, has_accuracy=has_accuracy)
     return PerLayerResult(
         loss=loss,
         arm=comparable[-1].arm,
@@ -71,8 +72,8 @@ def combine_layer_searches_of_networks(
         networks=tuple(
             _make_network_choice(search.seed, search.record, has_accuracy=has_accuracy) for search in comparable
         ),
-        rows=_make_best_per_layer_rows(space, records, has_accuracy=has_accuracy),
-        uniform=_make_uniform_per_layer_rows(space, records, has_accuracy=has_accuracy),
+        rows=rows,
+        uniform=uniform,
         effects=_mean_switch_effects(records),
         marginal=records[-1].marginal,
         difference=compute_held_out_difference_to_uniform(records),
@@ -161,30 +162,38 @@ def uniform_configuration_of_digits(space: ConfigurationSpace, digits: Sequence[
     )
 
 
-def _make_best_per_layer_rows(
+def _make_best_and_uniform_rows(
     space: ConfigurationSpace, records: Sequence[LayerSearchRecord], *, has_accuracy: bool
-) -> tuple[PerLayerRow, ...]:
-    """The best configurations by mean loss over networks, of those that were evaluated for every network."""
+) -> tuple[tuple[PerLayerRow, ...], tuple[PerLayerRow, ...]]:
+    """The best configurations, and the uniform ones, each by increasing mean loss over networks.
+
+    Only configurations that were evaluated for every network count; a row has a finite loss under each.
+    """
     digits, losses, accuracies = _losses_of_common_configurations(records)
-    if not len(losses):
-        return ()
-    means = losses.mean(0)
-    order = np.argsort(means, kind="stable")[:_MAX_STORED_ROWS]
-    return tuple(
-        _make_per_layer_row(
-            str(
-                space.configuration_of_choice_digits(
-                    space.choice_digits_at_index(int(index))
-                    if digits is None
-                    else [int(digit) for digit in digits[index]]
-                )
-            ),
-            losses[:, index].tolist(),
-            accuracies[:, index].tolist() if has_accuracy else None,
+    index_by_digits = {} if digits is None else {row.tobytes(): index for index, row in enumerate(digits)}
+
+    def make_row(configuration: object, index: int) -> PerLayerRow:
+        of_networks = accuracies[:, index].tolist() if has_accuracy else None
+        return _make_per_layer_row(str(configuration), losses[:, index].tolist(), of_networks)
+
+    def digits_at(index: int) -> Sequence[int]:
+        return space.choice_digits_at_index(index) if digits is None else digits[index].tolist()
+
+    order = [int(index) for index in np.argsort(losses.mean(0), kind="stable")[:_MAX_STORED_ROWS]]
+    is_finite: NDArray[np.bool_] = np.isfinite(losses).all(axis=0)
+    uniform = []
+    for configuration, of_choices in space.choice_digits_by_uniform_configuration().items():
+        index = (
+            space.index_of_choice_digits(of_choices)
+            if digits is None
+            else index_by_digits[np.array(of_choices, np.uint8).tobytes()]
         )
-        for index in order
-        if np.isfinite(means[index])
+        if is_finite[index]:
+            uniform.append(make_row(configuration, index))
+    best = (
+        make_row(space.configuration_of_choice_digits(digits_at(index)), index) for index in order if is_finite[index]
     )
+    return tuple(best), tuple(sorted(uniform, key=lambda row: row.loss))
 
 
 def _losses_of_common_configurations(
@@ -210,36 +219,6 @@ def _loss_and_accuracy_by_digits(record: LayerSearchRecord) -> dict[bytes, tuple
     assert sums.digits is not None
     pairs = zip(sums.mean_loss_per_configuration.tolist(), sums.accuracy_per_configuration.tolist(), strict=True)
     return {row.tobytes(): pair for row, pair in zip(sums.digits, pairs, strict=True)}
-
-
-def _make_uniform_per_layer_rows(
-    space: ConfigurationSpace, records: Sequence[LayerSearchRecord], *, has_accuracy: bool
-) -> tuple[PerLayerRow, ...]:
-    """Uniform configurations by increasing mean loss."""
-    rows = []
-    tables = [None if record.sums.digits is None else _loss_and_accuracy_by_digits(record) for record in records]
-    for configuration, digits in space.choice_digits_by_uniform_configuration().items():
-        pairs = []
-        for record, table in zip(records, tables, strict=True):
-            if table is not None:
-                pairs.append(table[np.array(digits, np.uint8).tobytes()])
-            else:
-                index = space.index_of_choice_digits(digits)
-                pairs.append(
-                    (
-                        float(record.sums.mean_loss_per_configuration[index]),
-                        float(record.sums.accuracy_per_configuration[index]),
-                    )
-                )
-        if np.isfinite(pairs).all():
-            rows.append(
-                _make_per_layer_row(
-                    str(configuration),
-                    [loss for loss, _ in pairs],
-                    [accuracy for _, accuracy in pairs] if has_accuracy else None,
-                )
-            )
-    return tuple(sorted(rows, key=lambda row: row.loss))
 
 
 def _make_per_layer_row(configuration: str, losses: Sequence[float], accuracies: Sequence[float] | None) -> PerLayerRow:
