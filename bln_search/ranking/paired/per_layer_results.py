@@ -180,7 +180,7 @@ def _make_best_and_uniform_rows(
         return space.choice_digits_at_index(index) if digits is None else digits[index].tolist()
 
     order = [int(index) for index in np.argsort(losses.mean(0), kind="stable")[:_MAX_STORED_ROWS]]
-    is_finite: NDArray[np.bool_] = np.isfinite(losses).all(axis=0)
+    is_finite = np.asarray(np.isfinite(losses).all(axis=0))
     uniform = []
     for configuration, of_choices in space.choice_digits_by_uniform_configuration().items():
         index = (
