@@ -29,9 +29,9 @@ from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.class_counts import ClassCounter
-from bln_search.evaluation.outcome_parts import EarlierParts
 from bln_search.evaluation.split_evaluation import make_evaluations, outcomes_or_undefined_reasons
 from bln_search.evaluation.split_metrics import Metric, SplitMetricRecorder
+from bln_search.evaluation.split_outcomes import EarlierParts
 from bln_search.norms.network.layers import MomentsByEstimate, find_row_of_original_outputs
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations

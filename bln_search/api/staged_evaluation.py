@@ -27,7 +27,7 @@ from bln_search.core.enums import Split
 from bln_search.core.records import Evaluation, ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.data.inputs import map_tensors
-from bln_search.evaluation.outcome_parts import join_outcomes
+from bln_search.evaluation.split_outcomes import join_outcomes
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.comparison import Verdict
 from bln_search.ranking.looks import StagedReading, level_of_stage

@@ -20,9 +20,13 @@ from bln_search.evaluation.checks.independence import BatchPair, check_fused_pas
 from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
 from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
-from bln_search.evaluation.outcome_parts import EarlierParts, join_weights, without_equal_weights
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator
-from bln_search.evaluation.split_comparison import ContrastiveSplitScorer
+from bln_search.evaluation.split_outcomes import (
+    ContrastiveSplitScorer,
+    EarlierParts,
+    join_weights,
+    without_equal_weights,
+)
 from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
 from bln_search.norms.precision import use_full_float32_precision
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations

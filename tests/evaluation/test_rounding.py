@@ -10,8 +10,8 @@ from torch import nn
 from bln_search.core.enums import PopulationEstimate
 from bln_search.evaluation import evaluate_rows_per_example
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
-from bln_search.evaluation.outcome_parts import EarlierParts, join_outcomes
 from bln_search.evaluation.row_evaluator import try_copy_network_and_populations_in_double
+from bln_search.evaluation.split_outcomes import EarlierParts, join_outcomes
 from bln_search.norms import BLN, BN
 from tests.evaluation.builders import (
     SIZE,

@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from bln_search.data.inputs import Inputs, first_examples_if_sliceable
 from bln_search.evaluation.batches import BatchGroup, MiniBatch
-from bln_search.evaluation.outcome_parts import EarlierParts
 from bln_search.evaluation.row_evaluator import RowEvaluator
+from bln_search.evaluation.split_outcomes import EarlierParts
 
 ROUNDING_TOLERANCE = 1e-4
 """Rounding error of losses, relative to 1 + |loss|, above which a row is ill-conditioned.

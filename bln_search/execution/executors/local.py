@@ -15,11 +15,10 @@ from bln_search.execution.devices import is_gpu, list_devices_of_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.executors.cpu_limits import choose_num_processes_per_device, num_available_cores
-from bln_search.execution.executors.message_sender import FromWorker
 from bln_search.execution.executors.process_health import DeviceHealth, LostProcessCounter, ProgressClock
 from bln_search.execution.executors.process_output import ProcessOutput, print_to_connection
 from bln_search.execution.executors.process_server import CONTEXT, register_modules_for_preloading
-from bln_search.execution.executors.worker_process import READY, run_worker
+from bln_search.execution.executors.worker_process import READY, FromWorker, run_worker
 from bln_search.execution.messages import TERMINAL_MESSAGES, EpochDone, Message, TaskFailed, TrialTask
 from bln_search.training.stacked.key import may_be_fused_with_others
 

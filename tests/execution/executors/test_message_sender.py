@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.records import EpochRecord
-from bln_search.execution.executors import message_sender
-from bln_search.execution.executors.message_sender import MessageSender
+from bln_search.execution.executors import worker_process
+from bln_search.execution.executors.worker_process import MessageSender
 from bln_search.execution.messages import EpochDone, EvaluationDone, PhaseProgress, TaskFailed, TrialPhase
 
 EPOCH = EpochDone(EpochRecord(1, 1.0, 0.5, 1.0, 0.5, 0.1))
@@ -32,7 +32,7 @@ def connection():
 def clock(monkeypatch):
     """Seconds that `time.monotonic` returns."""
     now = [100.0]
-    monkeypatch.setattr(message_sender.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(worker_process.time, "monotonic", lambda: now[0])
     return now
 
 

@@ -1,4 +1,4 @@
-"""A split that is evaluated in parts: what later parts know from earlier ones, and their joined outcomes."""
+"""Outcomes of a split: of its parts, joined, and of losses that compare each example with the others."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from bln_search.core.records import ExampleOutcomes
+from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.norms.row_batching.row_tensor import InferenceRow
+from bln_search.tasks.score import ContrastiveScore
 
 Weights = NDArray[np.float64]
 
@@ -59,3 +63,31 @@ def join_weights(weights: Sequence[Weights | None], sizes: Sequence[int]) -> Wei
 def without_equal_weights(weights: Weights | None) -> Weights | None:
     """The weights; None if all examples weigh the same."""
     return None if weights is None or (weights[0] > 0 and (weights == weights[0]).all()) else weights
+
+
+class ContrastiveSplitScorer:
+    """Keeps the outputs of every row of one split, and compares its examples when all are there.
+
+    Args:
+        score: compares the examples.
+        observe: called with the outputs, too.
+    """
+
+    def __init__(self, score: ContrastiveScore, observe: OutputObserver | None) -> None:
+        self._score, self._observe = score, observe
+        self._outputs: dict[InferenceRow, list[Tensor]] = {}
+        self._targets: dict[InferenceRow, list[Tensor]] = {}
+
+    def add_outputs(self, row: InferenceRow, outputs: Tensor, targets: Tensor) -> None:
+        """Keep a copy of the outputs (n, ...) of a row, and their targets."""
+        self._outputs.setdefault(row, []).append(outputs.clone())
+        self._targets.setdefault(row, []).append(targets)
+        if self._observe is not None:
+            self._observe(row, outputs, targets)
+
+    def pop_outcomes_of_row(self, row: InferenceRow) -> ExampleOutcomes:
+        """Return the loss of each example of the split in a row, whose outputs are then forgotten."""
+        outputs, targets = torch.cat(self._outputs.pop(row)), torch.cat(self._targets.pop(row))
+        losses, correct = self._score.score_examples_together(outputs, targets)
+        values = losses if losses.dtype == torch.float64 else losses.float()
+        return ExampleOutcomes(values.cpu().numpy(), correct.cpu().numpy())
