@@ -100,19 +100,14 @@ def test_commands_could_be_given_as_they_stand(name):
     for block in blocks(TEXTS[name], "bash"):
         process = subprocess.run(["bash", "-n"], input=block.text, capture_output=True, text=True)
         assert process.returncode == 0, f"{name}, line {block.line}: {process.stderr}"
-        for program, *words in shell_lines(block.text):
+        lines = shell_lines(block.text)
+        for program, *words in lines:
             if program in CHECKS:
                 CHECKS[program](words)
             else:
                 assert program in PLAIN, f"{name}: what checks {program}?"
-
-
-@pytest.mark.parametrize("name", [name for name in with_language("bash") if name != "commands.md"])
-def test_a_command_that_does_not_end_is_the_last_of_its_block(name):
-    """So that a block can be pasted. The blocks of commands.md are lists of examples."""
-    for block in blocks(TEXTS[name], "bash"):
-        *others, _ = shell_lines(block.text)
-        assert not [words for words in others if never_ends(words)], f"{name}, line {block.line}"
+        if name != "commands.md":  # a list of examples; other blocks can be pasted
+            assert not [words for words in lines[:-1] if never_ends(words)], f"{name}, line {block.line}"
 
 
 SETTINGS = {*Settings.model_fields, "settings"}
@@ -126,7 +121,7 @@ def test_every_setting_named_exists(name):
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_every_command_named_exists(name):
+def test_every_command_and_request_named_exists(name):
     """In text blocks and between backticks."""
     page = TEXTS[name]
     lines = [line.partition("#")[0] for block in blocks(page, "text") for line in block.text.splitlines()]
@@ -139,24 +134,9 @@ def test_every_command_named_exists(name):
         if module and module[2].islower():
             path = module[2].rstrip(".").replace(".", "/")
             assert (ROOT / module[1] / f"{path}.py").is_file(), line
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_every_request_named_is_in_the_api(name):
-    for word in code_words(TEXTS[name]):
-        found = re.fullmatch(r"(GET|POST|PATCH|PUT|DELETE) (/\S*)", word)
-        if found:
-            check_request(found[1], found[2])
-
-
-def check_make(words):
-    """The target exists."""
-    assert words[0] in MAKE, words
-
-
-def check_script(words):
-    """The script exists."""
-    assert (ROOT / words[0]).is_file(), words
+        request = re.fullmatch(r"(GET|POST|PATCH|PUT|DELETE) (/\S*)", line)
+        if request:
+            check_request(request[1], request[2])
 
 
 def request_of(words):
@@ -185,9 +165,9 @@ CHECKS = {
     "curl": lambda words: check_request(*request_of(words)),
     "docker": check_docker,
     "kubectl": check_kubectl,
-    "make": check_make,
-    "python3": check_script,
+    "make": lambda words: MAKE & set(words[:1]) or pytest.fail(f"there is no target {words[0]}"),
+    "python3": lambda words: (ROOT / words[0]).stat(),
     "ray": check_ray,
-    "sbatch": check_script,
+    "sbatch": lambda words: (ROOT / words[0]).stat(),
 }
 """What checks the words behind the name of a program."""

@@ -50,10 +50,8 @@ def installations(tmp_path):
 
 
 class TestTargets:
-    def test_run_installs_the_extra_for_training_only(self, installations):
-        assert installations("run") == [RUN]
-
     def test_larger_sets_are_added_when_they_are_needed(self, installations):
+        assert installations("run") == [RUN]
         assert installations("run", "serve") == [RUN, USER]
         assert installations("docs") == [RUN, USER, ALL]
 
