@@ -12,9 +12,8 @@ from bln_search.core.configuration import InferenceConfiguration, training_confi
 from bln_search.core.enums import Semantics
 from bln_search.core.method import BATCH_STATISTICS, FEATURE_STATISTICS, Statistic
 from bln_search.norms.axes import InputAxes
-from bln_search.norms.fused.function import normalize_fused_with_statistics
+from bln_search.norms.fused.function import list_recorded_statistics, normalize_fused_with_statistics
 from bln_search.norms.fused.layout import FusedLayout, make_fused_layout
-from bln_search.norms.fused.statistics import FusedStatistics
 from bln_search.norms.fused.terms import NO_HISTORY, FusedTerms, HistoryTerm
 from bln_search.norms.mixture import mix_means, mix_variances
 from bln_search.norms.moment_collection import LayerMoments, MomentAccumulator
@@ -122,7 +121,7 @@ class Normalization(NormalizationBase):
         output, batch, feature = normalize_fused_with_statistics(x, self.weight, self.bias, layout, terms)
         statistics: list[Tensor] = []
         if self.accumulators or (self.records_history and self.has_history):
-            statistics = FusedStatistics(batch, feature, variant.epsilon).list_statistics(x.shape, axes)
+            statistics = list_recorded_statistics(batch, feature, variant.epsilon, x.shape, axes)
         self._record_statistics(statistics, x)
         return output
 

@@ -7,9 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from bln_search.norms.axes import InputAxes
 from bln_search.norms.fused import operators
 from bln_search.norms.fused.layout import FusedLayout
 from bln_search.norms.fused.terms import FusedTerms
+from bln_search.norms.fused.torch_kernels import BatchStatisticIndex
 
 
 class _FusedNormalization(torch.autograd.Function):
@@ -60,3 +62,31 @@ def normalize_fused_with_statistics(
     """
     result: tuple[Tensor, Tensor, Tensor] = _FusedNormalization.apply(x.contiguous(), weight, bias, layout, terms)  # type: ignore[no-untyped-call]
     return result
+
+
+def list_recorded_statistics(
+    batch: Tensor, feature: Tensor, epsilon: float, shape: torch.Size, axes: InputAxes
+) -> list[Tensor]:
+    """Return mean, deviation and variance of each branch, in shapes that broadcast against an input.
+
+    Args:
+        batch: Statistics of the mini-batch branch, as `normalize_fused_with_statistics` returns them.
+        feature: Mean and variance of the feature branch, likewise.
+        epsilon: ε under the root of the deviations.
+        shape: Of the input.
+        axes: Of the input.
+    """
+    statistics: list[Tensor] = []
+    reduced = axes.feature_reduction_axes
+    of_examples = tuple(1 if axis in reduced else shape[axis] for axis in range(axes.ndim))
+    if batch.numel():
+        of_channels = axes.broadcast_shape(batch.shape[1])
+        statistics += _triple(batch[: BatchStatisticIndex.CENTRE], epsilon, of_channels)
+    if feature.numel():
+        statistics += _triple(feature, epsilon, of_examples)
+    return statistics
+
+
+def _triple(mean_and_variance: Tensor, epsilon: float, shape: tuple[int, ...]) -> list[Tensor]:
+    mean, variance = mean_and_variance
+    return [mean.view(shape), torch.sqrt(variance + epsilon).view(shape), variance.view(shape)]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
-
 import torch
 from torch import Tensor
 
@@ -123,7 +121,7 @@ def _centred_and_deviation(
     variance = (centred * centred).mean(axes, keepdim=True)
     if centre is not mean:
         torch.sub(rows, mean, out=centred)
-    deviation = layer.formula_variant.compute_batch_deviation(variance, prod(rows.shape[axis] for axis in axes))
+    deviation = layer.formula_variant.compute_batch_deviation(variance, rows.numel() // batch_mean.numel())
     if pair.deviation is not None and pair.deviation_from_population is not None:
         batch_deviation = deviation
         deviation = torch.where(pair.deviation_from_population, _cut_to_batch_size(pair.deviation, rows), deviation)

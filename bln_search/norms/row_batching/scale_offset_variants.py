@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from math import prod
 from typing import NamedTuple, TypeVar
 
 import torch
@@ -53,11 +52,6 @@ class MiniBatchStatistics:
         """Compute the statistics of an input (G, N, ...) over `axes`."""
         mean, centred, variance = mean_and_centred_and_variance(groups, axes)
         return MiniBatchStatistics(groups, axes, mean, variance, groups.shape[1], centred)
-
-    @property
-    def num_values_per_statistic(self) -> int:
-        """The number of values of a statistic."""
-        return prod(self.x.shape[axis] for axis in self.axes)
 
     def cut_to_mini_batch_size(self, value: Tensor) -> Tensor:
         """Return a population value (slots or 1, ...) without the slots that the mini-batch does not have."""
@@ -172,9 +166,7 @@ class ScaleOffsetVariants:
         variance = self._moments.variance
         if key.around is not None:
             variance = self._compute_variance_around(key.around)
-        batch_deviation = self._formula_variant.compute_batch_deviation(
-            variance, self._moments.num_values_per_statistic
-        )
+        batch_deviation = self._formula_variant.compute_batch_deviation(variance, self._moments.num_values_per_mean)
         if deviation is None or mixture is None:
             return batch_deviation
         share = self._moments.stored_share_in(mixture)

@@ -10,6 +10,20 @@ from bln_search.norms.row_batching import convolution
 from bln_search.norms.row_batching.convolution import convolve_in_pieces
 
 
+@pytest.fixture
+def convolved_images(monkeypatch):
+    """Numbers of images of the convolutions of torch."""
+    recorded = []
+    original = torch.conv2d
+
+    def record_images(x, *args, **kwargs):
+        recorded.append(len(x))
+        return original(x, *args, **kwargs)
+
+    monkeypatch.setattr(torch, "conv2d", record_images)
+    return recorded
+
+
 @pytest.mark.parametrize("examples", [0, 1, 5, 7, 12])
 @pytest.mark.parametrize(
     "options",
