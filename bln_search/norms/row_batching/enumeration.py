@@ -27,7 +27,7 @@ from bln_search.norms.row_batching.row_tensor import (
 from bln_search.norms.row_batching.scale_offset_variants import MiniBatchStatistics, ScaleOffsetVariants
 
 _PIECE = 2**19
-"""Values of several rows that are normalized together, so that intermediate results stay in the cache."""
+"""Values of all rows of some mini-batches that are normalized together; intermediate results stay in the cache."""
 
 
 def normalize_all_rows(layer: NormalizationBase, x: RowBatchedTensor) -> RowBatchedTensor:
@@ -67,11 +67,10 @@ def _normalize_separate_inputs(
     rows = x.reshape(-1, layout.groups, layout.size, *x.shape[1:])
     batch_weight, feature_weight = layer.branch_weights(layer.batch_size or layout.size)
     out = torch.empty_like(rows, dtype=torch.result_type(rows, layer.weight))
-    step = len(rows) if x.is_cuda else max(1, _PIECE * len(rows) // max(1, rows.numel()))
-    for start in range(0, len(rows), step):
+    step = layout.groups if x.is_cuda else max(1, _PIECE * layout.groups // max(1, rows.numel()))
+    for start in range(0, layout.groups, step):
         piece = slice(start, start + step)
-        selected = sources if step >= len(rows) else sources.select_rows(start, start + step)
-        _normalize_piece(layer, rows[piece], axes, selected, (batch_weight, feature_weight), out[piece])
+        _normalize_piece(layer, rows[:, piece], axes, sources, (batch_weight, feature_weight), out[:, piece])
     return out.reshape(x.shape)
 
 
@@ -83,13 +82,13 @@ def _normalize_piece(
     weights: tuple[float, float],
     out: Tensor,
 ) -> None:
-    """Write the outputs of some rows (K, G, N, ...).
+    """Write the outputs of all rows of some mini-batches, (K, G, N, ...).
 
     Args:
         layer: the layer.
         rows: inputs.
         axes: of the inputs without rows and mini-batches.
-        sources: of the statistics of these rows.
+        sources: of the statistics.
         weights: w_B and w_F.
         out: like `rows`.
     """

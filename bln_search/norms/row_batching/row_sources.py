@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -65,22 +65,6 @@ class PairSourcesByRow:
     mixed_deviations: Mixtures
     prior_mean: Tensor | None = None
 
-    def select_rows(self, start: int, stop: int) -> PairSourcesByRow:
-        """Return the sources of adjacent rows."""
-        rows = slice(start, stop)
-        return replace(
-            self,
-            sources=self.sources[rows],
-            mean=None if self.mean is None else self.mean[rows],
-            mean_from_population=None if self.mean_from_population is None else self.mean_from_population[rows],
-            deviation=None if self.deviation is None else self.deviation[rows],
-            deviation_from_population=(
-                None if self.deviation_from_population is None else self.deviation_from_population[rows]
-            ),
-            mixed_means=_select_mixtures(self.mixed_means, start, stop),
-            mixed_deviations=_select_mixtures(self.mixed_deviations, start, stop),
-        )
-
 
 @dataclass(frozen=True)
 class LayerSourcesByRow:
@@ -88,12 +72,6 @@ class LayerSourcesByRow:
 
     batch: PairSourcesByRow | None
     feature: PairSourcesByRow | None
-
-    def select_rows(self, start: int, stop: int) -> LayerSourcesByRow:
-        """Return the sources of adjacent rows."""
-        return LayerSourcesByRow(
-            *(None if pair is None else pair.select_rows(start, stop) for pair in (self.batch, self.feature))
-        )
 
 
 def resolve_layer_sources_by_row(layer: NormalizationBase, plan: RowBatchingPlan, like: Tensor) -> LayerSourcesByRow:
@@ -184,10 +162,6 @@ def _resolve_pair_sources(
 def _reshape_to_broadcast(value: Tensor, like: Tensor) -> Tensor:
     """Return a population value with the device, the dtype and the number of axes of `like`."""
     return value.to(like.device, like.dtype).view(*value.shape, *[1] * (like.ndim - value.ndim))
-
-
-def _select_mixtures(mixtures: Mixtures, start: int, stop: int) -> Mixtures:
-    return {row - start: mixture for row, mixture in mixtures.items() if start <= row < stop}
 
 
 def _find_mixtures(sources: Sequence[EstimateOrBatch]) -> Mixtures:
