@@ -27,22 +27,28 @@ _MAX_VALUES = 2**31
 """Bound of the addresses of the Triton kernels."""
 
 
-def _run_kernel(name: str, x: Tensor, *arguments: Any) -> Any:
-    """Run the kernel `name` of the module for the device and the dtype of `x`; `arguments` include `x`."""
+def _run_kernel(
+    name: str,
+    x: Tensor,
+    arguments: tuple[Any, ...],
+    layout: list[int],
+    terms: list[float],
+    history: Tensor | None = None,
+) -> Any:
+    """Run the kernel `name` of the module for the device and the dtype of `x`; `arguments` precede layout and terms."""
+    described = FusedLayout.from_numbers(layout), FusedTerms.from_numbers(terms, history)
     if x.device.type != "cuda" or x.dtype is not torch.float32 or x.numel() >= _MAX_VALUES:
-        return getattr(torch_kernels, name)(*arguments)
+        return getattr(torch_kernels, name)(*arguments, *described)
     from bln_search.norms.fused import triton_launch  # noqa: PLC0415 - only torch for GPUs comes with Triton
 
     with torch.cuda.device(x.device):
-        return getattr(triton_launch, name)(*arguments)
+        return getattr(triton_launch, name)(*arguments, *described)
 
 
 @torch.library.custom_op("bln_search::batch_statistics", mutates_args=())
 def batch_statistics(x: Tensor, history: Tensor | None, layout: list[int], terms: list[float]) -> Tensor:
     """See `torch_kernels.compute_batch_statistics`."""
-    result: Tensor = _run_kernel(
-        "compute_batch_statistics", x, x, FusedLayout.from_numbers(layout), FusedTerms.from_numbers(terms, history)
-    )
+    result: Tensor = _run_kernel("compute_batch_statistics", x, (x,), layout, terms, history)
     return result
 
 
@@ -51,9 +57,7 @@ def normalize(
     x: Tensor, weight: Tensor, bias: Tensor, batch: Tensor | None, layout: list[int], terms: list[float]
 ) -> tuple[Tensor, Tensor]:
     """See `torch_kernels.normalize`."""
-    output, feature = _run_kernel(
-        "normalize", x, x, weight, bias, batch, FusedLayout.from_numbers(layout), FusedTerms.from_numbers(terms, None)
-    )
+    output, feature = _run_kernel("normalize", x, (x, weight, bias, batch), layout, terms)
     return output, feature
 
 
@@ -68,17 +72,7 @@ def gradient_sums(
     terms: list[float],
 ) -> Tensor:
     """See `torch_kernels.compute_gradient_sums`."""
-    result: Tensor = _run_kernel(
-        "compute_gradient_sums",
-        x,
-        grad,
-        x,
-        weight,
-        batch,
-        feature,
-        FusedLayout.from_numbers(layout),
-        FusedTerms.from_numbers(terms, None),
-    )
+    result: Tensor = _run_kernel("compute_gradient_sums", x, (grad, x, weight, batch, feature), layout, terms)
     return result
 
 
@@ -94,18 +88,7 @@ def input_gradient(
     terms: list[float],
 ) -> Tensor:
     """See `torch_kernels.compute_input_gradient`."""
-    result: Tensor = _run_kernel(
-        "compute_input_gradient",
-        x,
-        grad,
-        x,
-        weight,
-        batch,
-        feature,
-        sums,
-        FusedLayout.from_numbers(layout),
-        FusedTerms.from_numbers(terms, None),
-    )
+    result: Tensor = _run_kernel("compute_input_gradient", x, (grad, x, weight, batch, feature, sums), layout, terms)
     return result
 
 
