@@ -69,19 +69,11 @@ def contents_of_wheel(wheel: Path) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def names_in_source(source: Path) -> set[str]:
-    """The paths of every file, without the folder that all of them are in."""
+def contents_of_source(source: Path) -> dict[str, bytes]:
+    """Every file by its path, without the folder that all of them are in."""
     with tarfile.open(source) as archive:
-        return {member.name.partition("/")[2] for member in archive if member.isfile()}
-
-
-def read_source_file(source: Path, name: str) -> bytes:
-    """A file of the source distribution, by its path without the folder that all of them are in."""
-    with tarfile.open(source) as archive:
-        member = next(member for member in archive if member.name.partition("/")[2] == name)
-        content = archive.extractfile(member)
-        assert content is not None, f"{name} is not a file"
-        return content.read()
+        files = ((member, archive.extractfile(member)) for member in archive)
+        return {member.name.partition("/")[2]: content.read() for member, content in files if content is not None}
 
 
 def call(*words, where: Path, check: bool = True, seconds: float = 240) -> subprocess.CompletedProcess[str]:

@@ -24,10 +24,9 @@ from tests.docs.pages import PAGES, blocks
 from tests.release.environments import (
     Environment,
     build,
+    contents_of_source,
     contents_of_wheel,
-    names_in_source,
     plain,
-    read_source_file,
 )
 from tests.support.printed_tables import printed_ranks
 
@@ -72,7 +71,7 @@ class TestContents:
         assert {name for name in held if ".dist-info/" not in name} == here
 
     def test_source_distribution_has_sources_and_descriptions(self, packages):
-        names = names_in_source(packages / SOURCE)
+        names = contents_of_source(packages / SOURCE).keys()
         about = {name for name in names if not name.startswith(("bln_search/", "service/", "bln_search.egg-info/"))}
         described = {"CHANGELOG.md", "CITATION.cff", "LICENSE", "MANIFEST.in", "PKG-INFO", "README.md"}
         assert about == described | {"constraints.txt", "pyproject.toml", "setup.cfg"}
@@ -81,11 +80,11 @@ class TestContents:
     def test_both_packages_hold_the_licence(self, packages):
         """Its text, and its name in the metadata."""
         text = (ROOT / "LICENSE").read_bytes()
-        files = contents_of_wheel(packages / WHEEL)
+        files, sources = contents_of_wheel(packages / WHEEL), contents_of_source(packages / SOURCE)
         folder = f"bln_search-{VERSION}.dist-info"
         assert files[f"{folder}/licenses/LICENSE"] == text
-        assert read_source_file(packages / SOURCE, "LICENSE") == text
-        for metadata in (files[f"{folder}/METADATA"], read_source_file(packages / SOURCE, "PKG-INFO")):
+        assert sources["LICENSE"] == text
+        for metadata in (files[f"{folder}/METADATA"], sources["PKG-INFO"]):
             lines = metadata.decode().splitlines()
             assert "License-Expression: Apache-2.0" in lines
             assert "License-File: LICENSE" in lines
