@@ -111,7 +111,7 @@ def test_commands_could_be_given_as_they_stand(name):
 
 
 SETTINGS = {*Settings.model_fields, "settings"}
-FILES = {file.name: file for file in DOCS.glob("*/*") if file.suffix not in (".svg", ".png")}
+FILES = {file.name: file for file in DOCS.glob("*/*") if file.suffix not in (".svg", ".png", ".pyc")}
 
 
 @pytest.mark.parametrize("name", [*TEXTS, *FILES])
