@@ -7,7 +7,6 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.data import load_data_set
 from bln_search.data.texts import PADDING, UNKNOWN, build_vocabulary, split_lower_case_words
 from bln_search_papers.ln import imdb_cloze
@@ -20,6 +19,7 @@ from bln_search_papers.ln.imdb_cloze import (
     find_question,
     split_sentences_into_words,
 )
+from bln_search_papers.ln.infos import IMDB_CLOZE
 from tests.data.reviews import make_reviews, write_lines
 
 COMMON, RARE = ANSWERS[0], ANSWERS[-1]
@@ -98,5 +98,5 @@ def test_answers_are_frequent_words_of_the_published_reviews(real_data):
     ]
     assert tuple(content[: len(ANSWERS)]) == ANSWERS
     data = load_data_set("imdb_cloze", real_data)
-    assert BUILT_IN_DATA_SETS["imdb_cloze"].examples == (len(data.train_inputs), len(data.test_inputs))
+    assert IMDB_CLOZE.examples == (len(data.train_inputs), len(data.test_inputs))
     assert np.bincount(data.train_labels, minlength=len(ANSWERS)).min() > 20

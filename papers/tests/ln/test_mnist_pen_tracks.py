@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.errors import DataError
 from bln_search.core.tasks import TaskName
 from bln_search.data import load_data_set
 from bln_search_papers.ln import mnist_pen_tracks as tracks_module
+from bln_search_papers.ln.infos import MNIST_PEN_TRACKS
 from bln_search_papers.ln.mnist_pen_tracks import (
     CHARACTERS,
     DIGITS_PER_ROW,
@@ -114,7 +114,7 @@ def test_the_data_set_has_two_splits_without_labels(monkeypatch):
 @pytest.mark.slow
 def test_rows_of_mnist_have_the_promised_number_and_length(real_data):
     data = load_data_set("mnist_pen_tracks", real_data)
-    assert BUILT_IN_DATA_SETS["mnist_pen_tracks"].examples == (len(data.train_inputs), len(data.test_inputs))
+    assert MNIST_PEN_TRACKS.examples == (len(data.train_inputs), len(data.test_inputs))
     lengths = data.train_inputs["present"].sum(1)
     assert (lengths < MOST_POINTS).mean() == pytest.approx(0.1, abs=0.01)
 
