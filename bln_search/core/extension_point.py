@@ -56,13 +56,17 @@ class ExtensionPoint(Generic[Info]):
             raise self.error(f"the {self.kind} {name} is in {self.packages[name]}")
         if name not in self.plugins:
             raise self.error(f"there is no {self.kind} {name!r}; choose one of {', '.join(self.list_names())}")
-        if self.info_type is None or self.plugins[name].group != self.info_group:
+        if self.info_type is None or self.has_no_description(name):
             return None
         info = self.load_object(name)
         if not isinstance(info, self.info_type):
             path = f"{self.info_type.__module__}.{self.info_type.__name__}"
             raise self.error(f"the {self.kind} {name} of an installed package is not a {path}")
         return info
+
+    def has_no_description(self, name: str) -> bool:
+        """Whether the thing is of an installed package that does not describe it."""
+        return name in self.plugins and self.plugins[name].group != self.info_group
 
     def find_info(self, name: str) -> Info | None:
         """The description of a thing; None where it is not known."""

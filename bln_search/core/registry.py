@@ -6,6 +6,7 @@ This module imports none of them. A package adds others by entry points, see `do
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
@@ -68,6 +69,22 @@ CORRUPTIONS = ExtensionPoint[str](
 
 NORM_LAYER_REPLACERS = ExtensionPoint[Any]("replacement", ModelError, {}, "bln_search.norm_layers")
 """Functions of packages that replace normalization layers, by the path of the layer's class."""
+
+
+_TASKS_OF_PAPERS: Mapping[str, str] = {
+    "imdb_sentences": TaskName.LANGUAGE_MODEL,
+    "mnist_binarized": TaskName.DENSITY,
+    "mnist_pair_captions": "retrieval",
+    "mnist_pair_digits": TaskName.MULTI_LABEL,
+    "mnist_pen_tracks": TaskName.DENSITY,
+}
+"""For stored studies whose data set is not installed here."""
+
+
+def find_data_set_task(name: str) -> str:
+    """What the labels of a data set are made for; a classification where it does not say."""
+    info = DATA_SETS.find_info(name)
+    return _TASKS_OF_PAPERS.get(name, TaskName.CLASSIFICATION) if info is None else info.task
 
 
 def list_text_models() -> list[str]:

@@ -38,6 +38,12 @@ class SectionWithOwnOptions(SpecSection):
         """The type of each own option; None where they are not known, and not checked here."""
         raise NotImplementedError
 
+    @classmethod
+    def list_known_keys(cls, name: object) -> list[str]:
+        """The keys of the section where it has this name."""
+        own = cls.find_own_options(name) if isinstance(name, str) else None
+        return [*cls.model_fields, *(own or {})]
+
     @property
     def own_options(self) -> dict[str, JsonValue]:
         """The values of the own options that the study sets."""
@@ -69,17 +75,19 @@ class SectionWithOwnOptions(SpecSection):
         types = cls.find_own_options(name) if options and isinstance(name, str) else {}
         if types is None:
             return {key: value for key, value in options.items() if value is not None}
-        unknown = [cls._describe_unknown_option(key, name, types) for key in options if key not in types]
+        unknown = [cls._describe_unknown_option(key, name) for key in options if key not in types]
         if unknown:
             raise ValidationError.from_exception_data(cls.__name__, unknown)
         section = _make_section(tuple(types.items()))
         return section.model_validate(options).model_dump(mode="json", exclude_none=True)
 
     @classmethod
-    def _describe_unknown_option(cls, option: str, name: object, types: Mapping[str, Any]) -> InitErrorDetails:
-        similar = get_close_matches(str(option), [*cls.model_fields, *types], n=1)
+    def _describe_unknown_option(cls, option: str, name: object) -> InitErrorDetails:
+        known = cls.list_known_keys(name)
+        similar = get_close_matches(str(option), known, n=1)
         problem = f"the {cls.kind} {name} has no option {option!r}" if isinstance(name, str) else "unknown key"
-        error = ValueError(f"{problem}; did you mean `{similar[0]}`?" if similar else f"{problem}: remove it")
+        advice = f"did you mean `{similar[0]}`?" if similar else f"known here: {', '.join(known)}"
+        error = ValueError(f"{problem}; {advice}")
         return InitErrorDetails(type="value_error", loc=(option,), input=None, ctx={"error": error})
 
 

@@ -317,7 +317,7 @@ def _check_space_key(key: str, model: ModelSpec) -> None:
         raise ValueError(f"space: {key} starts with none of {', '.join(SECTIONS)}: write it like training.batch_size")
     fields = (ArmSpec if section == "arm" else TrainingSpec).model_fields
     names = model.keys if section == "model" else [field.alias or field_name for field_name, field in fields.items()]
-    is_known = name.partition(".")[0] in ("", *names) or (section == "model" and model.has_unknown_options)
+    is_known = not name or name.partition(".")[0] in names or (section == "model" and model.has_unknown_options)
     if not is_known or name in ("name", "method"):
         raise ValueError(f"space: {key} is not a key that varies; {section} has {', '.join(names)}")
 

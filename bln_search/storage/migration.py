@@ -86,7 +86,10 @@ def describe_unknown_revision(revision: str) -> str:
     """The text of an error about a schema revision that this version does not know: the revision, and what to do."""
     unknown = f"the schema revision {revision}, which this version of bln-search does not know: it was written by"
     if revision < min(known_schema_revisions()):
-        return f"{unknown} an old version; upgrade it with `bln-search db upgrade` of version 0.2.0 first"
+        return (
+            f"{unknown} an old version; first upgrade the database with `bln-search db upgrade` of a version that "
+            f"knows {min(known_schema_revisions())}, such as 0.2.0 of 2026-11-23"
+        )
     return f"{unknown} a newer version; upgrade bln-search"
 
 

@@ -6,7 +6,7 @@ from inspect import signature
 
 import pytest
 
-from bln_search.core.registry import DATA_SETS, MODELS
+from bln_search.core.registry import DATA_SETS, MODELS, find_data_set_task
 from bln_search.data.catalog import get_catalog_entry
 from bln_search.models.factory import get_model_factory
 
@@ -20,6 +20,13 @@ def test_a_network_has_the_options_of_its_description(name):
     assert ("vocabulary" in parameters) == info.takes_token_ids
     if "normalize" in info.options:
         assert parameters["normalize"].default == info.default_norm_placement
+
+
+@pytest.mark.parametrize("name", DATA_SETS.packages)
+def test_the_task_of_a_data_set_is_known_without_the_package(name, monkeypatch):
+    task = DATA_SETS.load_info(name).task
+    monkeypatch.setattr(DATA_SETS, "plugins", {})
+    assert find_data_set_task(name) == task
 
 
 @pytest.mark.parametrize("name", DATA_SETS.packages)

@@ -35,7 +35,8 @@ def test_version_is_that_of_the_module():
     assert re.fullmatch(r"\d+\.\d+\.\d+((a|b|rc)\d+)?", VERSION)
     assert PROJECT["project"]["dynamic"] == ["version"]
     assert PROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "bln_search.core.version.VERSION"}
-    assert tomllib.loads(read("papers/pyproject.toml"))["project"]["version"] == VERSION
+    papers = tomllib.loads(read("papers/pyproject.toml"))["project"]
+    assert (papers["version"], papers["dependencies"]) == (VERSION, [f"bln-search=={VERSION}"])
     assert bln_search.__version__ == VERSION
     assert call("--version", check=0).stdout == f"bln-search {VERSION}\n"
     for document in (read("openapi.json"), openapi_document_as_json()):

@@ -54,7 +54,11 @@ def study_of(**sections):
         (OWN, {"model": {"name": "lab", "steps": 0}}, "model.steps: must be at least 1, not 0"),
         (OWN, {"model": {"name": "lab", "steps": True}}, "model: steps does not take yes or no"),
         (OWN, {"model": {"name": "lab", "stpes": 3}}, "the model lab has no option 'stpes'; did you mean `steps`?"),
-        (OWN, {"model": {"name": "lab", "colour": 3}}, "the model lab has no option 'colour': remove it"),
+        (
+            OWN,
+            {"model": {"name": "lab", "colour": 3}},
+            "the model lab has no option 'colour'; known here: name, sizes, steps",
+        ),
         (OWN, {"model": "mlp", "space": {"model.steps": STEPS}}, "space: model.steps is not a key that varies"),
         (OWN, {"space": {"model.steps": STEPS}}, "arm bn cannot take steps=0: steps must be at least 1, not 0"),
         ({}, {"data": "imdb"}, "the model lab takes measurements, imdb consists of token ids"),
@@ -244,3 +248,15 @@ def test_a_description_that_cannot_be_loaded_is_one_clear_error(kind, monkeypatc
     with pytest.raises(SpecError, match="lab of an installed package cannot be loaded: No module") as error:
         study_of(**{kind: "lab"})
     assert len(error.value.problems) == 1
+
+
+def test_a_model_without_a_description_has_the_keys_of_the_table_only(monkeypatch):
+    monkeypatch.setitem(MODELS.plugins, "lab", EntryPoint("lab", f"{__name__}:MODEL", MODELS.group))
+    assert study_of(model={"name": "lab", "widths": [3]}).model.widths == (3,)
+    with pytest.raises(SpecError, match=r"the model lab has no option 'widhts'; did you mean `widths`\?"):
+        study_of(model={"name": "lab", "widhts": [3]})
+
+
+def test_advice_on_an_unknown_key_names_those_of_the_model():
+    with pytest.raises(SpecError, match=r"the model resnet8 has no option 'latent'; known here: name, widths"):
+        study_of(model={"name": "resnet8", "latent": 3})

@@ -69,9 +69,17 @@ class ModelSpec(SectionWithOwnOptions):
 
     @classmethod
     def find_own_options(cls, name: str) -> Mapping[str, Any] | None:
-        """The type of each option that the model alone has; None for a model without a description."""
+        """The type of each option that the model alone has; None for a model that is not known here."""
         info = MODELS.find_info(name)
-        return None if info is None else info.own_options
+        if info is None:
+            return {} if MODELS.has_no_description(name) else None
+        return info.own_options
+
+    @classmethod
+    def list_known_keys(cls, name: object) -> list[str]:
+        """Name and options of the model; the options of all built-in models where its own are not known."""
+        info = MODELS.find_info(name) if isinstance(name, str) else None
+        return list(cls.model_fields) if info is None else ["name", *sorted(info.all_options)]
 
     @model_validator(mode="after")
     def _check_recurrent_cell_options(self) -> ModelSpec:
@@ -106,8 +114,8 @@ class ModelSpec(SectionWithOwnOptions):
 
     @property
     def has_unknown_options(self) -> bool:
-        """Whether it is not known which keys the model takes, because it has no description here."""
-        return MODELS.find_info(self.name) is None
+        """Whether it is not known which keys the model takes, because it is not known here."""
+        return type(self).find_own_options(self.name) is None
 
     @property
     def normalizes_inside_recurrent_cells(self) -> bool:

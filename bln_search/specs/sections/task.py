@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import AfterValidator, Field, model_validator
 
 from bln_search.core.names import NAME_PATTERN
-from bln_search.core.registry import DATA_SETS
+from bln_search.core.registry import find_data_set_task
 from bln_search.core.task_plugin import TASKS, find_task_description
 from bln_search.core.tasks import RegressionLoss, TaskDescription, TaskName, as_built_in_task
 from bln_search.specs.own_options import SectionWithOwnOptions
@@ -61,5 +61,4 @@ class TaskSpec(SectionWithOwnOptions):
 
 def resolve_task(task: TaskSpec | None, data: str) -> TaskSpec:
     """The task of a study: as specified, otherwise that of its data set; that of a plugin is a classification."""
-    info = DATA_SETS.find_info(data)
-    return task or TaskSpec(name=TaskName.CLASSIFICATION if info is None else info.task)
+    return task or TaskSpec(name=find_data_set_task(data))
