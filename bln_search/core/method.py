@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 
-from bln_search.core.enums import MbnStatisticSource, PopulationEstimate
+from bln_search.core.enums import MbnStatisticSource, PopulationEstimate, parse_enum
 
 
 class Statistic(StrEnum):
@@ -183,8 +183,9 @@ def describe_origin(source: StatisticSource, data: str) -> str:
 
 
 def source_of_mbn(reading: MbnStatisticSource) -> StatisticSource:
-    """The source that a reading of MBN's inference stands for."""
-    return next(source for source in StatisticSource if source.description.mbn_source is reading)
+    """The source that a reading of MBN's inference stands for. Raises ValueError where there is no such reading."""
+    known = parse_enum(MbnStatisticSource, reading, "source of MBN")
+    return next(source for source in StatisticSource if source.description.mbn_source == known)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 
 from bln_search.core.blend import PopulationWeight
@@ -61,7 +60,7 @@ class StoredAndMiniBatchMixture:
 
 def mix_means(mini_batch: Tensor, stored: Tensor, share: float | Tensor) -> Tensor:
     """Return E; see the module for the formula."""
-    return torch.lerp(mini_batch, stored, share)
+    return (1 - share) * mini_batch + share * stored  # torch.lerp refuses the mixed precision of autocast
 
 
 def mix_variances(mini_batch: Tensor, stored: Tensor, share: float | Tensor, distance: Tensor | None = None) -> Tensor:
@@ -73,5 +72,5 @@ def mix_variances(mini_batch: Tensor, stored: Tensor, share: float | Tensor, dis
         share: s.
         distance: μ − P; None without the variance between both.
     """
-    variance = torch.lerp(mini_batch, stored, share)
+    variance = mix_means(mini_batch, stored, share)
     return variance if distance is None else variance + share * (1 - share) * distance.square()

@@ -160,6 +160,14 @@ def test_a_double_forward_records_the_second_pass_only():
     np.testing.assert_allclose(layer.memory[0, 0, 0].numpy(), second.numpy().mean(0), rtol=1e-12)
 
 
+def test_sources_are_named_by_texts():
+    assert {str(each) for each in all_configurations(Method.MBN, ("memory",))} == {"MM--"} | {
+        str(each) for each in all_configurations(Method.MBN, ())
+    } | {"MT--", "MF--", "TM--", "FM--"}
+    with pytest.raises(ValueError, match="no source of MBN 'memmory': choose one of"):
+        all_configurations(Method.MBN, ("memmory",))
+
+
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize("configuration", all_configurations(Method.MBN), ids=str)
 def test_each_statistic_comes_from_its_source(configuration, shape):

@@ -81,6 +81,13 @@ def test_statistics_of_bf16_training_are_in_single_precision():
     assert {parameter.dtype for parameter in network.parameters()} == {torch.float32}
 
 
+def test_mbn_is_trained_in_bf16():
+    plain, reduced = (train(make_trial(training, "mbn"))[0] for training in ("", "precision: bf16"))
+    assert [loss for losses in reduced for loss in losses] == pytest.approx(
+        [loss for losses in plain for loss in losses], abs=0.05
+    )
+
+
 def test_products_of_bf16_training_are_in_bfloat16_and_those_of_validation_are_not():
     seen = {True: set(), False: set()}
 
