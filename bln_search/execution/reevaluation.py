@@ -11,8 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from bln_search.core.code_identity import CODE, list_differing_files
 from bln_search.core.errors import ModelError
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
+from bln_search.execution.code_identity import compute_code_identity
 from bln_search.execution.devices import is_gpu, resolve_device_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import use_trained_network
@@ -21,14 +23,16 @@ from bln_search.execution.trial_evaluation import evaluate_trained_network
 from bln_search.specs.trial import TrialSpec
 
 TOLERANCE = 1e-4
-"""Largest accepted difference of losses on another machine: nats, relative to the loss where the loss is above 1."""
+"""Largest accepted difference of losses on another machine or by other code.
+
+In nats, relative to the loss where the loss is above 1."""
 
 _METRIC_TOLERANCE = 1e-9
 """Largest accepted relative difference of a metric on the same machine."""
 
 
 class ReproductionVerdict(StrEnum):
-    """Result of a comparison with the stored evaluation; `close`: within TOLERANCE on another machine."""
+    """Result of a comparison with the stored evaluation; `close`: within TOLERANCE, where conditions differ."""
 
     IDENTICAL = "identical"
     CLOSE = "close"
@@ -61,7 +65,7 @@ class ReevaluationEnvironment:
     changed: str | None
 
 
-def choose_reevaluation_environment(checkpoint: CheckpointRecord) -> ReevaluationEnvironment:
+def choose_reevaluation_environment(trial: TrialSpec, checkpoint: CheckpointRecord) -> ReevaluationEnvironment:
     """Device and threads of the checkpoint's provenance; the CPU if this machine lacks the kind of device.
 
     Which one of several GPUs it was makes no difference, as long as it has the same name.
@@ -75,6 +79,11 @@ def choose_reevaluation_environment(checkpoint: CheckpointRecord) -> Reevaluatio
         for name, value in present.items()
         if origin.get(name) != value and not (name == "device" and is_gpu(device) and is_gpu(trained_on))
     ]
+    recorded = origin.get(CODE)
+    if recorded is None:
+        changed.append("the code of bln-search was not recorded")
+    elif differing := list_differing_files(recorded["built_in"], compute_code_identity(trial).built_in):
+        changed.append(f"the code of bln-search changed: {', '.join(differing)}")
     return ReevaluationEnvironment(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
 
 
@@ -114,8 +123,8 @@ def compare_evaluations(
     Args:
         stored: Evaluations of the ledger.
         repeated: The same evaluations, computed again.
-        same_conditions: Both were computed on the same device, hardware and version of torch. Otherwise losses within
-            TOLERANCE are `close`.
+        same_conditions: Both were computed on the same device, hardware and version of torch, by the same code.
+            Otherwise losses within TOLERANCE are `close`.
     """
     repeated_by_key = {evaluation.key: evaluation for evaluation in repeated}
     stored_keys = {evaluation.key for evaluation in stored}

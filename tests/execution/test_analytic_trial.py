@@ -52,7 +52,7 @@ def test_nine_configurations_are_evaluated_and_aa_is_the_trained_network(tmp_pat
             outputs = loaded.network(inputs)
         expected = F.cross_entropy(outputs, targets, reduction="none").numpy()
         np.testing.assert_allclose(by_code["AA--"].outcomes.losses, expected, rtol=1e-3, atol=1e-4)
-    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(checkpoint))
+    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(trial, checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in evaluations]
 
 

@@ -94,7 +94,7 @@ def test_as_many_training_examples_as_validation_are_the_first_ones(environment,
     of_few = {
         key[0]: value
         for key, value in of_train(
-            reevaluate_trial(few, checkpoint, environment, choose_reevaluation_environment(checkpoint))
+            reevaluate_trial(few, checkpoint, environment, choose_reevaluation_environment(few, checkpoint))
         ).items()
     }[code]
     of_all = {key[0]: value for key, value in of_train(evaluations).items()}[code]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -90,7 +92,22 @@ def test_every_condition_has_the_evaluations_of_the_clean_images(evaluations):
 
 def test_reevaluation_is_identical_bit_for_bit(environment, checkpoint, evaluations):
     load_and_prepare_data.cache_clear()
-    repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_environment(checkpoint))
+    repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_environment(TRIAL, checkpoint))
     comparisons = compare_evaluations(evaluations, repeated, same_conditions=True)
     assert len(comparisons) == len(evaluations)
     assert {comparison.verdict for comparison in comparisons} == {ReproductionVerdict.IDENTICAL}
+
+
+def test_losses_of_other_code_of_bln_search_may_be_close(checkpoint, evaluations):
+    assert choose_reevaluation_environment(TRIAL, checkpoint).changed is None
+    code = checkpoint.provenance["code"]
+    changed_code = code | {"built_in": code["built_in"] | {"bln_search/norms": "0"}}
+    for provenance, reason in (
+        (checkpoint.provenance | {"code": changed_code}, "the code of bln-search changed: bln_search/norms"),
+        (checkpoint.provenance | {"code": None}, "the code of bln-search was not recorded"),
+    ):
+        assert choose_reevaluation_environment(TRIAL, replace(checkpoint, provenance=provenance)).changed == reason
+    measured = [evaluation for evaluation in evaluations if evaluation.loss is not None][:2]
+    rounded = [replace(measured[0], loss=measured[0].loss + 4e-7), replace(measured[1], loss=measured[1].loss + 1e-2)]
+    verdicts = [comparison.verdict for comparison in compare_evaluations(measured, rounded, same_conditions=False)]
+    assert verdicts == [ReproductionVerdict.CLOSE, ReproductionVerdict.DIFFERENT]

@@ -85,7 +85,7 @@ def assert_recorded(code, trial, checkpoint, before, after, environment):
     recorded = checkpoint.provenance["validation_loss_before_fine_tuning"]
     assert recorded == pytest.approx(losses_before[code], rel=1e-5)
     assert losses.keys() == losses_before.keys()
-    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(checkpoint))
+    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(trial, checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in after]
 
 

@@ -111,7 +111,7 @@ def test_accuracy_is_recorded_where_the_task_has_one(trained):
 def test_a_checkpoint_gives_the_same_evaluations_again(trained):
     trial, environment, sent = trained
     (done,), (checkpoint,) = of_type(sent, EvaluationDone), of_type(sent, TrainingDone)
-    conditions = choose_reevaluation_environment(checkpoint.checkpoint)
+    conditions = choose_reevaluation_environment(trial, checkpoint.checkpoint)
     again = reevaluate_trial(trial, checkpoint.checkpoint, environment, conditions)
     compared = compare_evaluations(done.evaluations, again, same_conditions=True)
     assert {comparison.verdict for comparison in compared} == {ReproductionVerdict.IDENTICAL}

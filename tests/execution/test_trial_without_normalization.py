@@ -49,5 +49,5 @@ def test_the_trial_is_trained_evaluated_probed_and_loaded_again(tmp_path):
     assert checkpoint.provenance["inference_seconds"] > 0
     (reshuffled,) = (probe for probe in done.probes if probe.kind is ProbeKind.RESHUFFLED)
     assert (reshuffled.flips, reshuffled.deviation) == (0, pytest.approx(0, abs=1e-6))
-    repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_environment(checkpoint))
+    repeated = reevaluate_trial(TRIAL, checkpoint, environment, choose_reevaluation_environment(TRIAL, checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in done.evaluations]

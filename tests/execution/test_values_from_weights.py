@@ -70,7 +70,7 @@ def test_configurations_with_a_are_evaluated_beside_the_others(tmp_path, case, m
             outputs = torch.cat([loaded.network(part) for part in inputs.split(size)])
         expected = F.cross_entropy(outputs, targets, reduction="none").numpy()
         np.testing.assert_allclose(by_code[code].outcomes.losses, expected, rtol=1e-3, atol=1e-3)
-    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(checkpoint))
+    repeated = reevaluate_trial(trial, checkpoint, environment, choose_reevaluation_environment(trial, checkpoint))
     assert [result.loss for result in repeated] == [result.loss for result in evaluations]
 
 

@@ -34,7 +34,8 @@ class VerificationVerdict(StrEnum):
 
     Members:
         IDENTICAL: All evaluations are bitwise equal.
-        WITHIN_TOLERANCE: Some differ within the tolerance, on another device, hardware or version of torch.
+        WITHIN_TOLERANCE: Some differ within the tolerance on another device or hardware, or by another version of torch
+            or other code of bln-search.
         DIFFERENT: Some differ more, or a trial could not be evaluated.
     """
 
@@ -87,7 +88,8 @@ def verify(
     """Evaluate every network of a study again from its checkpoint and compare the results with the stored ones bitwise.
 
     Nothing is written except an accepted change of code. The exit code is 0 if all results are identical. It is also 0
-    if losses differ by less than the tolerance on another device, hardware or version of torch. Otherwise it is 1.
+    if losses differ by less than the tolerance on another device or hardware, or by another version of torch or other
+    code of bln-search. Otherwise it is 1.
     """
     settings = load_settings()
     from bln_search.execution.environment import ExecutionEnvironment
@@ -138,7 +140,7 @@ def _check_data_set_present(trial: TrialRecord, environment: ExecutionEnvironmen
     from bln_search.execution.reevaluation import choose_reevaluation_environment
 
     assert trial.checkpoint is not None
-    conditions = choose_reevaluation_environment(trial.checkpoint)
+    conditions = choose_reevaluation_environment(trial.spec, trial.checkpoint)
     load_and_prepare_data(trial.spec.data, environment.data, environment.cache, conditions.device)
 
 
@@ -149,7 +151,7 @@ def _reevaluate_and_compare_trial(
     from bln_search.execution.reevaluation import choose_reevaluation_environment, compare_evaluations, reevaluate_trial
 
     assert trial.checkpoint is not None
-    training_environment = choose_reevaluation_environment(trial.checkpoint)
+    training_environment = choose_reevaluation_environment(trial.spec, trial.checkpoint)
     try:
         stored = ledger.results.list_trial_evaluations_with_outcomes(trial.id)
         if not stored and trial.state is not TrialState.FINISHED:
@@ -221,7 +223,8 @@ def _format_total_line(summary: Summary) -> str:
 
     text = f"{summary['compared']} evaluations compared, {summary['identical']} identical"
     if summary["close"]:
-        text += f", {summary['close']} within {TOLERANCE:g} on another device, hardware or version of torch"
+        text += f", {summary['close']} within {TOLERANCE:g}"
+        text += " on another device, hardware or version of torch, or by other code"
     text += f", {summary['different']} different"
     if summary["largest_difference"] is not None:
         text += f", largest difference {summary['largest_difference']:.3g}"
