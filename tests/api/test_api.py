@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import bln_search
+from bln_search.api import evaluate
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.core.states import EvaluationState
@@ -34,6 +36,21 @@ def test_own_network_is_ranked_and_configured_in_five_lines():
         bln_search.apply_configuration(network, ranked[index])
         assert mean_loss(network, make_loader(seed=1)) == pytest.approx(losses[index], rel=1e-6)
     assert "validation loss" in str(ranked)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_memory_is_released_once_after_an_evaluation(monkeypatch, fails):
+    calls = []
+    monkeypatch.setattr(evaluate, "release_freed_memory", lambda: calls.append("released"))
+
+    def score(_outputs, targets):
+        if fails:
+            raise RuntimeError("a score that fails")
+        return torch.zeros(len(targets))
+
+    with pytest.raises(RuntimeError, match="a score that fails") if fails else nullcontext():
+        bln_search.evaluate_configurations(make_network(), make_loader(), make_loader(seed=1), score=score)
+    assert calls == ["released"]
 
 
 def test_targets_that_are_no_classes_have_no_baseline_warning():

@@ -250,3 +250,17 @@ def test_a_network_without_a_parameter_to_train_is_an_error():
     network = make_network("bn").requires_grad_(requires_grad=False)
     with pytest.raises(ModelError, match="parameters that require gradients, and this Sequential has none"):
         bln_search.fine_tune(network, "TT--", make_data(), make_data(), learning_rate=RATE)
+
+
+@pytest.mark.parametrize("context", [torch.no_grad, torch.inference_mode, lambda: torch.set_grad_enabled(mode=False)])
+def test_disabled_gradients_are_an_error(context):
+    network = make_network("bln")
+    with context(), pytest.raises(ModelError, match=r"call it outside of torch\.no_grad"):
+        bln_search.fine_tune(network, "TTTT", make_data(), make_data(1), learning_rate=RATE, epochs=1)
+
+
+def test_a_network_made_in_inference_mode_is_an_error():
+    with torch.inference_mode():
+        network = make_network("bln")
+    with pytest.raises(ModelError, match=r"was made in torch\.inference_mode"):
+        bln_search.fine_tune(network, "TTTT", make_data(), make_data(1), learning_rate=RATE, epochs=1)

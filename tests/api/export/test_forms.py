@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 import bln_search
 from bln_search.api import export_trained_row
+from bln_search.api.export.writing import ExportPlan
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ExportError
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
@@ -74,6 +75,20 @@ def test_unread_population_values_are_not_exported(exported):
         assert layer.population_feature_mean is None
         assert layer.population_batch_deviation is not None
         assert str(layer.configuration) == "FTFT"
+
+
+def test_inaccurate_affine_steps_are_not_folded(networks, tmp_path, monkeypatch):
+    checkpoints, trained, data = networks("mlp paper")
+    compare = ExportPlan.compare
+
+    def compare_with_error(plan, forms):
+        return compare(plan, {"folded": lambda x: plan.network(x) + 1e-3} if forms.keys() == {"folded"} else forms)
+
+    monkeypatch.setattr(ExportPlan, "compare", compare_with_error)
+    description, parity = export_trained_row(row_of(trained, "TTTT")[0], checkpoints, data, tmp_path / "out")
+    assert not description.folded
+    assert "differ from the layers by 0.001" in description.not_folded_because
+    assert parity.largest_difference <= 1e-5
 
 
 @pytest.mark.slow
