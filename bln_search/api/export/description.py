@@ -35,13 +35,13 @@ def output_name_for_task(task: TaskName) -> str:
 _PACKAGES = ("torch", "numpy", "safetensors", "onnx", "onnxruntime", "onnxscript")
 
 
-def collect_package_versions() -> dict[str, str]:
-    """The versions of bln-search, Python, and the installed packages that write exports."""
+def describe_export_before_writing() -> dict[str, Any]:
+    """The entries of `ExportDescription` of an export without folding and files, with the versions of packages."""
     versions = {"bln_search": VERSION, "python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(PackageNotFoundError):
             versions[package] = version(package)
-    return versions
+    return {"folded": False, "not_folded_because": None, "versions": versions, "files": {}}
 
 
 class _FrozenSchema(BaseModel):
@@ -148,10 +148,10 @@ class ExportDescription(_FrozenSchema):
     """
 
     format: int
-    folded: bool = False
-    not_folded_because: str | None = None
-    versions: dict[str, str] = Field(default_factory=collect_package_versions)
-    files: dict[str, str] = {}
+    folded: bool
+    not_folded_because: str | None
+    versions: dict[str, str]
+    files: dict[str, str]
 
     @property
     def has_program(self) -> bool:

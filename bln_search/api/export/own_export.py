@@ -20,6 +20,7 @@ from bln_search.api.export.description import (
     NETWORK_OPTIONS_FORMAT,
     OwnNetworkDescription,
     TensorDescription,
+    describe_export_before_writing,
 )
 from bln_search.api.export.loading import describe_norm_layer, load
 from bln_search.api.export.passes import ExampleInputs, flatten_outputs_by_name, parse_example_inputs
@@ -189,6 +190,7 @@ def _describe_own_network(
         layers=described,
         deterministic=all(_is_layer_batch_independent(layer) for layer in reached),
         largest_batch_size=largest,
+        **describe_export_before_writing(),
     )
 
 

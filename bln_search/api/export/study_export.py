@@ -24,6 +24,7 @@ from bln_search.api.export.description import (
     ExportOrigin,
     NormalizationDescription,
     StudyNetworkDescription,
+    describe_export_before_writing,
     output_name_for_task,
 )
 from bln_search.api.export.loading import load
@@ -238,6 +239,7 @@ def _describe_trained_row(row: TrainedRow, data: DataSet) -> StudyNetworkDescrip
         standardization=trial.data.standardization,
         figures=row.figures,
         origin=_describe_export_origin(row),
+        **describe_export_before_writing(),
     )
 
 

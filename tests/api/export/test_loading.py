@@ -57,6 +57,16 @@ def test_a_changed_configuration_is_refused(changes, message, exported, tmp_path
         bln_search.load(copy_folder)
 
 
+@pytest.mark.parametrize("name", ["folded", "not_folded_because", "versions", "files"])
+def test_a_configuration_without_an_entry_is_refused(name, exported, tmp_path):
+    copy_folder = copy_with_changes(exported("mlp paper", "TTTT")[0], tmp_path)
+    document = json.loads((copy_folder / "configuration.json").read_text())
+    del document[name]
+    (copy_folder / "configuration.json").write_text(json.dumps(document))
+    with pytest.raises(DataError, match=f"is damaged: {name}: Field required; export the network again"):
+        bln_search.load(copy_folder)
+
+
 def test_loading_a_folder_without_an_export_is_rejected(tmp_path):
     with pytest.raises(DataError, match="is not an export of bln-search"):
         bln_search.load(tmp_path)
