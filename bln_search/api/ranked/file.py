@@ -268,20 +268,22 @@ def _row_to_json(row: LeaderboardRow) -> Json:
 
 
 def _row_from_json(content: Json, *, has_accuracy: bool) -> LeaderboardRow:
-    """A row. Earlier files have accuracies of 0 for a score without correctness."""
+    """A row; unknown keys are ignored. Earlier files have accuracies of 0 for a score without correctness."""
     metrics = {
         Split(split): SplitMetrics(MeanStd(*values["loss"]), MeanStd(*values["accuracy"]) if has_accuracy else None)
         for split, values in content["metrics"].items()
     }
-    parsed = {
+    parsed: Json = {
         "configuration": InferenceConfiguration(content["configuration"]),
         "state": EvaluationState(content["state"]),
         "metrics": metrics,
         "missing_seeds": _convert(
-            content["missing_seeds"], lambda value: SeedShortfall(**(value | {"split": Split(value["split"])}))
+            content["missing_seeds"],
+            lambda value: SeedShortfall(Split(value["split"]), value["evaluated"], value["required"]),
         ),
     }
-    return LeaderboardRow(**(content | parsed))
+    plain = {name: content[name] for name in ("rank", "arm", "estimate", "batch_size", "seeds", "reason")}
+    return LeaderboardRow(**plain, **parsed)
 
 
 def _key_to_json(key: EvaluationKey) -> Json:

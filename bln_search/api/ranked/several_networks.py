@@ -10,6 +10,7 @@ from statistics import fmean
 from bln_search.api.ranked.conditions import RankedConditions
 from bln_search.api.ranked.file import read_ranked_tables
 from bln_search.api.ranked.table import RankedConfigurations
+from bln_search.core.errors import DataError
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.ranking.leaderboard import LeaderboardRow, build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
@@ -34,7 +35,11 @@ def load_ranked(path: str | PathLike[str]) -> RankedConfigurations | RankedCondi
         ranked.save("ranked")
         ranked = bln_search.load_ranked("ranked")
     """
-    return combine_tables_over_networks(*read_ranked_tables(path, RankedConfigurations))
+    networks, fingerprints = read_ranked_tables(path, RankedConfigurations)
+    try:
+        return combine_tables_over_networks(networks, fingerprints)
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise DataError(f"{path} is damaged: {error!r}") from None
 
 
 def combine_tables_over_networks(

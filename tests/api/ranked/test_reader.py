@@ -9,10 +9,10 @@ import struct
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load, save_file
 
 import bln_search
-from bln_search.api.ranked.file import FORMAT_VERSION
+from bln_search.api.ranked.file import FORMAT_VERSION, ranked_file_content_sha256
 from bln_search.core.errors import DataError, OutputFileError
 from bln_search.core.version import VERSION
 from tests.api.own_network import make_loader, make_network
@@ -156,6 +156,32 @@ def test_a_changed_byte_of_the_header_is_an_error(content, position, tmp_path):
     file.write_bytes(changed_byte(content, position))
     with pytest.raises(DataError):
         bln_search.load_ranked(file)
+
+
+def write_changed_tables(content, change, file):
+    """Write the ranked file with changed tables, whose SHA-256 is recorded."""
+    length = struct.unpack("<Q", content[:8])[0]
+    metadata = json.loads(content[8 : 8 + length])["__metadata__"]
+    tables, tensors = json.loads(metadata["tables"]), load(content)
+    change(tables)
+    description = json.dumps(tables)
+    sha256 = ranked_file_content_sha256(VERSION, description, tensors)
+    save_file(tensors, file, metadata | {"tables": description, "sha256": sha256})
+
+
+def test_an_unknown_key_of_a_row_is_ignored(content, tmp_path):
+    def add_key(tables):
+        tables["networks"][0]["tables"][0]["rows"][0]["of_a_later_version"] = 1
+
+    write_changed_tables(content, add_key, tmp_path / "ranked.safetensors")
+    assert len(bln_search.load_ranked(tmp_path / "ranked")) == len(evaluate_bln())
+
+
+@pytest.mark.parametrize("change", [lambda tables: tables["networks"].clear(), lambda tables: tables.pop("networks")])
+def test_malformed_tables_with_their_sha256_are_damaged(change, content, tmp_path):
+    write_changed_tables(content, change, tmp_path / "ranked.safetensors")
+    with pytest.raises(DataError, match="is damaged"):
+        bln_search.load_ranked(tmp_path / "ranked")
 
 
 def test_weights_are_not_a_ranked_table(tmp_path):
