@@ -9,7 +9,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.leaderboard_columns import BatchSizes, Form, LeaderboardView
 from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_with_deviations
-from bln_search.reports.metric_columns import list_metric_columns
+from bln_search.reports.metric_columns import capitalize, list_metric_columns
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.reports.tables.columns import CellKind, Column
 
@@ -64,7 +64,8 @@ def leaderboard_latex(
 def leaderboard_markdown(board: Leaderboard, analysis: Analysis | None = None, sizes: BatchSizes | None = None) -> str:
     """A table in GitHub Flavored Markdown; for `analysis` and `sizes` see `leaderboard_latex`."""
     columns, footnotes = _columns_and_footnotes(board, analysis, sizes, r"\*", capitalized=False)
-    lines = [markdown_table_line([column.name for column in columns]), markdown_table_line(["---"] * len(columns))]
+    headings = [capitalize(column.name) if column.name in ("arm", "parameters") else column.name for column in columns]
+    lines = [markdown_table_line(headings), markdown_table_line(["---"] * len(columns))]
     lines += [markdown_table_line(list(map(escape_markdown, cells))) for cells in _rows_of_cells(columns)]
     warning = find_test_ranking_warning(board)
     notes = ["± is the standard deviation over seeds.", *([f"{warning}."] if warning else [])]

@@ -11,6 +11,7 @@ import pytest
 
 from bln_search.core.records import StatisticDrift
 from bln_search.core.states import TrialState
+from bln_search.ranking.analysis import Analysis
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.manifest import build_study_manifest
@@ -19,6 +20,7 @@ from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Paragrap
 from bln_search.reports.page.html import render_study_report_html
 from bln_search.specs import parse_study
 from bln_search.specs.study_yaml import render_study_yaml
+from tests.ranking.comparisons import compared
 from tests.reports.pages import ParsedPage, make_report_context, random_evaluations
 from tests.reports.studies import study, trial
 
@@ -62,6 +64,16 @@ def test_the_table_has_intervals_ranks_and_ties(page):
     rows = rich().leaderboard.rows
     assert re.search(r"0\.\d+ ± 0?\.?\d+", page.text)
     assert f"{len(rows)} rows, ranked by mean validation loss" in page.text
+
+
+@pytest.mark.parametrize(("worse", "classes"), [((), ["first", "first"]), (("FFFF",), ["first", ""])])
+def test_rows_that_are_not_worse_than_the_best_one_are_marked(worse, classes):
+    analysis = Analysis(comparison=compared("TTTT", "FFFF", worse=worse))
+    html = render_study_report_html(make_report_context(analysis=analysis))
+    table = html.partition("Compared rows:")[2].partition("</table>")[0]
+    assert re.findall(r"<tr(?: class=\"(\w+)\")?>", table)[1:] == classes
+    assert ">p (corrected)<" in table
+    assert ">P(best)<" in table
 
 
 def test_hostile_texts_are_escaped():

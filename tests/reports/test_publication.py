@@ -65,6 +65,10 @@ def _json(text):
     return json.dumps(text)
 
 
+def test_headings_of_arm_and_parameters_begin_with_a_capital_in_markdown():
+    assert leaderboard_markdown(wild_board()).startswith("| rank | Arm | Parameters | E_B |")
+
+
 DOCUMENT = r"""\documentclass{article}
 \usepackage{booktabs}
 \begin{document}

@@ -142,8 +142,13 @@ def analysis_section(context: StudyReportContext) -> Section | None:
 def _comparison_table(comparison: Comparison, score: str) -> Table:
     title = "Compared rows: each beside the best one (95 %, corrected for all rows)"
     table = row_comparison_table(comparison, title, score=score)
-    columns = [replace(column, heading=capitalize(column.full_heading)) for column in table.columns_with_values]
-    return Table(replace(table, columns=columns))
+    columns = [
+        column if column.name == "p (corrected)" else replace(column, heading=capitalize(column.full_heading))
+        for column in table.columns_with_values
+    ]
+    # in a terminal no row is bold where none is worse; here the best ones are marked all the same
+    styles = [None if row.is_worse else "bold" for row in comparison.rows]
+    return Table(replace(table, columns=columns, row_styles=styles))
 
 
 def probes_section(context: StudyReportContext) -> Section | None:
