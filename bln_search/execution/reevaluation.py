@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from bln_search.core.code_identity import CODE, list_differing_files
+from bln_search.core.code_identity import CODE
 from bln_search.core.errors import ModelError
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
 from bln_search.execution.code_identity import compute_code_identity
@@ -82,8 +82,8 @@ def choose_reevaluation_environment(trial: TrialSpec, checkpoint: CheckpointReco
     recorded = origin.get(CODE)
     if recorded is None:
         changed.append("the code of bln-search was not recorded")
-    elif differing := list_differing_files(recorded["built_in"], compute_code_identity(trial).built_in):
-        changed.append(f"the code of bln-search changed: {', '.join(differing)}")
+    elif recorded["built_in"] != compute_code_identity(trial).built_in:
+        changed.append("the code of bln-search changed")
     return ReevaluationEnvironment(device, int(origin.get("threads", 1)), "; ".join(changed) or None)
 
 
