@@ -27,6 +27,8 @@ _OBJECT_STORE_BYTES = 200 * 2**20
 _CONNECT_TIMEOUT = 10.0
 """Seconds within which a cluster must respond."""
 
+_MAX_PORT = 2**16 - 1
+
 _PROBE = "import sys; from ray._raylet import GcsClient; GcsClient(address=sys.argv[1]).internal_kv_get(b'x', None)"
 
 
@@ -82,7 +84,7 @@ def _start_local_cluster(cpus: int, gpus: int) -> None:
 def _join_cluster(address: str) -> None:
     try:
         socket.create_connection(_parse_address(address), timeout=_CONNECT_TIMEOUT).close()
-    except (OSError, OverflowError) as error:
+    except OSError as error:
         raise ClusterError(f"no Ray cluster at {address} ({error}): start one with `ray start --head`") from None
     # ray.init retries for more than a minute and may end this process, so a subprocess connects first
     try:
@@ -110,7 +112,8 @@ def _unregister_exit_hooks() -> None:
 
 def _parse_address(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":")
-    if not host or not port.isdigit():
+    # str.isdecimal accepts digits of other scripts, which ray.init does not
+    if not host or not (port.isascii() and port.isdecimal() and 0 < int(port) <= _MAX_PORT):
         raise ClusterError(f"{address!r} is not the address of a Ray cluster: write host:port, usually port 6379")
     return host, int(port)
 
