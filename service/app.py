@@ -41,7 +41,7 @@ from service.pages import studies as studies_page
 from service.pages.editor import page as editor
 from service.pages.leaderboard import page as leaderboard_page
 from service.pages.rendering.assets import StaticAssets
-from service.pages.rendering.documentation import DocumentationFiles, find_documentation_folder
+from service.pages.rendering.documentation import DocumentationFiles, find_documentation_start
 from service.pages.rendering.templates import compile_all_templates
 from service.routes import (
     analysis,
@@ -125,9 +125,9 @@ def make_app(context: AppContext | None) -> FastAPI:
     for page in (access, studies_page, editor, *pages_of_study, compare, compare_charts):
         app.include_router(page.router)
     app.mount("/static", StaticAssets(), name="static")
-    folder = find_documentation_folder()
-    if folder is not None:
-        app.mount("/docs", DocumentationFiles(folder), name="docs")
+    documentation = find_documentation_start()
+    if documentation is not None:
+        app.mount("/docs", DocumentationFiles(documentation.parent), name="docs")
     add_exception_handlers(app)
     app.openapi = lambda: get_openapi_document(app)  # type: ignore[method-assign]
     if context is not None:

@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.method import Method, describe_origin
 from bln_search.core.states import StudyState, TrialState
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
@@ -98,4 +99,5 @@ def serialize_configuration(
         sources=sources,
         deterministic=is_deterministic_configuration(configuration, per_slot=per_slot),
         meaning=meaning,
+        explanation=explain_configuration(configuration),
     )

@@ -51,6 +51,8 @@ class SourceDescription:
     Attributes:
         label: Its name: `population`.
         origin: Where the value comes from, as in `from {data}`; `{data}` stands for the mini-batch or the example.
+        words: Whose statistic it is, in a sentence without letters, as in `of {data}`; `{population}` stands for the
+            training data or a named population.
         colour: Style in the terminal, in the words of Rich.
         css_class: Style on pages and in reports.
         reads_population: Does it read the population value of the row?
@@ -62,6 +64,7 @@ class SourceDescription:
 
     label: str
     origin: str
+    words: str
     colour: str
     css_class: str
     reads_population: bool = False
@@ -131,14 +134,15 @@ class StatisticSource(StrEnum):
 
 _SOURCES: dict[StatisticSource, SourceDescription] = {
     StatisticSource.POPULATION: SourceDescription(
-        "population", "from the population", "bold green", "population", reads_population=True
+        "population", "from the population", "of {population}", "bold green", "population", reads_population=True
     ),
     StatisticSource.MINI_BATCH: SourceDescription(
-        "mini-batch", "from {data}", "yellow", "mini-batch", reads_mini_batch=True
+        "mini-batch", "from {data}", "of {data}", "yellow", "mini-batch", reads_mini_batch=True
     ),
     StatisticSource.MEMORY: SourceDescription(
         "memory",
         "from the memory of recent training mini-batches",
+        "of the memory of recent training mini-batches",
         "bold cyan",
         "memory",
         fixed_estimate=PopulationEstimate.MEMORY,
@@ -147,6 +151,7 @@ _SOURCES: dict[StatisticSource, SourceDescription] = {
     StatisticSource.LAST_STEP: SourceDescription(
         "last training step",
         "from the last training step",
+        "of the last training step",
         "bold blue",
         "last-step",
         fixed_estimate=PopulationEstimate.LAST_STEP,
@@ -155,6 +160,7 @@ _SOURCES: dict[StatisticSource, SourceDescription] = {
     StatisticSource.WITH_MINI_BATCH: SourceDescription(
         "memory and mini-batch",
         "from the memory and {data} together, weighted as in training",
+        "of the memory of recent training mini-batches and {data} together",
         "cyan",
         "with-mini-batch",
         fixed_estimate=PopulationEstimate.MEMORY,
@@ -162,18 +168,24 @@ _SOURCES: dict[StatisticSource, SourceDescription] = {
         mbn_source=MbnStatisticSource.WITH_MINI_BATCH,
     ),
     StatisticSource.ANALYTIC: SourceDescription(
-        "weights", "from the weights", "bold blue", "weights", fixed_estimate=PopulationEstimate.ANALYTIC
+        "weights",
+        "from the weights",
+        "computed from the weights alone",
+        "bold blue",
+        "weights",
+        fixed_estimate=PopulationEstimate.ANALYTIC,
     ),
     StatisticSource.BLEND: SourceDescription(
         "blend of population and mini-batch",
         "from a blend of the population and {data}",
+        "of a blend of {population} and {data}",
         "magenta",
         "blend",
         reads_population=True,
         reads_mini_batch=True,
         has_row_weight=True,
     ),
-    StatisticSource.ABSENT: SourceDescription("absent", "a statistic that the method does not have", "dim", "none"),
+    StatisticSource.ABSENT: SourceDescription("absent", "a statistic that the method does not have", "", "dim", "none"),
 }
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse
 
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
+from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.method import Method
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.grouping import group_losses_by_setting_and_configuration
@@ -72,6 +73,7 @@ def configuration_page(
         viewer=make_viewer_variables(study.bearer),
         study={"id": study.id, "name": study.name},
         view=serialize_configuration(selected, method, per_slot=board.spec.has_populations_per_slot),
+        explanation=explain_configuration(selected, first.estimate),
         method=method,
         display_row=make_row_with_confidence_intervals(first, view),
         parameters=first.parameters,

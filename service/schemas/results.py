@@ -161,3 +161,4 @@ class ConfigurationOut(BaseModel):
     sources: dict[str, str]
     deterministic: bool = Field(description="whether the output for an example is independent of the mini-batch")
     meaning: str
+    explanation: str = Field(description="what it does, in a sentence without the letters of its code")

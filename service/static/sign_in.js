@@ -55,4 +55,5 @@ form.addEventListener("submit", (event) => {
   event.preventDefault();
   signIn(document.getElementById("token").value.trim());
 });
+window.addEventListener("hashchange", start); // a link that is pasted into the tab with this page loads nothing
 start();

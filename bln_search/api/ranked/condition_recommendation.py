@@ -80,7 +80,8 @@ class RecommendationOverConditions:
             f"{_CRITERION_LABELS.get(self.over, f'Condition {self.over}')}: use {self.row}{sizes} – {self.value:.4f}, "
             f"{excess}, {dependence} the mini-batch"
         )
-        return [headline, *(f"• {format_sentence(fact)}" for fact in self._fact_sentences())]
+        facts = [self.row.explanation, *map(format_sentence, self._fact_sentences())]
+        return [headline, *(f"• {fact}" for fact in facts)]
 
     def _fact_sentences(self) -> list[str]:
         facts = []

@@ -10,6 +10,7 @@ from torch import nn
 from bln_search.api.networks import NetworkFingerprint, parameter_fingerprint
 from bln_search.core.blend import PopulationWeight, parse_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
 from bln_search.norms.network.layers import is_population_of_data
@@ -54,6 +55,11 @@ class RankedConfiguration:
     def configuration(self) -> InferenceConfiguration:
         """The source of each statistic."""
         return self.row.configuration
+
+    @property
+    def explanation(self) -> str:
+        """What the configuration does, in a sentence without the letters of its code."""
+        return explain_configuration(self.configuration, self.row.estimate)
 
     @property
     def blend(self) -> PopulationWeight | None:

@@ -1,4 +1,4 @@
-"""The documentation at /docs/: the pages that `make docs` builds, from the installed package or from the repository."""
+"""The documentation at /docs/: the pages that `make docs` builds, else their texts in a copy of the repository."""
 
 from __future__ import annotations
 
@@ -13,26 +13,39 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 _PACKAGE = Path(__file__).parents[2]
-_BUILT = (_PACKAGE.parent / "build" / "docs", _PACKAGE / "documentation")
-"""Where the pages are: built in a repository, or part of the installed package."""
+_REPOSITORY = _PACKAGE.parent
+_STARTS = (
+    _REPOSITORY / "build" / "docs" / "index.html",
+    _PACKAGE / "documentation" / "index.html",
+    _REPOSITORY / "docs" / "index.md",
+)
+"""The first page: built in a repository, part of the installed package, a text of a repository."""
 
 _INLINE_SCRIPT = re.compile(rb"<script(?![^>]*\bsrc=)[^>]*>(.*?)</script>", re.DOTALL)
 
 
 @lru_cache(maxsize=1)
-def find_documentation_folder() -> Path | None:
-    """Return the folder of the built pages; None if they are not built."""
-    return next((folder for folder in _BUILT if (folder / "index.html").is_file()), None)
+def find_documentation_start() -> Path | None:
+    """Return the first page of the documentation; None where there is none."""
+    is_repository = (_REPOSITORY / "mkdocs.yml").is_file()  # else it is the folder of all installed packages
+    starts = (page for page in _STARTS if is_repository or page.is_relative_to(_PACKAGE))
+    return next((page for page in starts if page.is_file()), None)
+
+
+def find_document_url(page: str, anchor: str = "") -> str | None:
+    """Return the address of a page, and of a place on it; None without documentation."""
+    start = find_documentation_start()
+    return None if start is None else f"/docs/{page}{start.suffix}{f'#{anchor}' if anchor else ''}"
 
 
 class DocumentationFiles(StaticFiles):
-    """The pages of the documentation.
+    """The pages of the documentation. Texts are sent as plain text: browsers would save Markdown to a file.
 
     Their theme has inline scripts. A page is sent with a policy that allows exactly those scripts, by their digests,
     and nothing from another host.
 
     Args:
-        folder: Folder of the built pages.
+        folder: Folder of the pages.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -43,7 +56,10 @@ class DocumentationFiles(StaticFiles):
         """Return a file; an HTML page with its policy."""
         response = await super().get_response(path, scope)
         response.headers["Cache-Control"] = "no-cache"
-        if response.headers.get("content-type", "").startswith("text/html"):
+        media_type = response.headers.get("content-type", "")
+        if media_type.startswith("text/markdown"):
+            response.headers["Content-Type"] = "text/plain; charset=utf-8"
+        if media_type.startswith("text/html"):
             page = Path(getattr(response, "path", self._folder / "404.html"))
             response.headers["Content-Security-Policy"] = _page_content_security_policy(page, page.stat().st_mtime_ns)
         return response

@@ -28,7 +28,7 @@ from bln_search.specs.sections.space import format_encoded_point, format_point
 from bln_search.storage.tokens import Bearer, TokenKind
 from service.pages.rendering import labels
 from service.pages.rendering.assets import assets_version, get_plotly_script_version
-from service.pages.rendering.documentation import find_documentation_folder
+from service.pages.rendering.documentation import find_document_url
 from service.pages.rendering.markdown import render_markdown
 from service.pages.study_actions import ACTION_LABELS, list_actions_allowed_by_state
 
@@ -81,7 +81,7 @@ def get_template_environment() -> Environment:
         "allowed_actions": list_actions_allowed_by_state,
         "tag_pattern": TAG_PATTERN,
         "tag_rule": TAG_RULE,
-        "has_documentation": find_documentation_folder() is not None,
+        "document_url": find_document_url,
     }
     return templates
 

@@ -11,7 +11,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from docs.hooks import add_anchors
+from service.pages.rendering import documentation
 from service.pages.rendering.documentation import DocumentationFiles
+from tests.support.service_world import HTML_HEADERS
 
 SCRIPT = 'document.title = "x"'
 
@@ -52,6 +54,35 @@ def test_missing_page_of_the_documentation_is_404(client):
     assert (response.status_code, response.text) == (404, "nothing here")
     assert policy(response)["script-src"] == "'self'"
     assert client.get("/docs/../pyproject.toml").status_code == 404
+
+
+def test_texts_are_shown_instead_of_saved(client, tmp_path):
+    (tmp_path / "index.md").write_text("# Head")
+    response = client.get("/docs/index.md")
+    assert (response.text, response.headers["content-type"]) == ("# Head", "text/plain; charset=utf-8")
+
+
+@pytest.mark.parametrize(("start", "suffix"), [("index.html", ".html"), ("index.md", ".md")])
+def test_pages_link_the_documentation_that_there_is(world, monkeypatch, tmp_path, start, suffix):
+    monkeypatch.setattr(documentation, "find_documentation_start", lambda: tmp_path / start)
+    ada = world.client(**HTML_HEADERS)
+    footer = ada.get("/studies").text.partition("<footer")[2]
+    assert f'href="/docs/index{suffix}"' in footer
+    assert f'href="/docs/configurations{suffix}"' in ada.get("/configurations").text
+    assert f'href="/docs/service{suffix}#access"' in ada.get("/tokens").text
+
+
+def test_without_documentation_nothing_leads_to_it(world, monkeypatch):
+    monkeypatch.setattr(documentation, "find_documentation_start", lambda: None)
+    ada = world.client(**HTML_HEADERS)
+    assert not [path for path in ("/studies", "/configurations", "/tokens") if "/docs/" in ada.get(path).text]
+
+
+def test_a_copy_of_the_repository_has_documentation():
+    documentation.find_documentation_start.cache_clear()
+    start = documentation.find_documentation_start()
+    assert start.suffix in (".html", ".md")
+    assert start.is_file()
 
 
 def test_terms_of_the_glossary_have_anchors():

@@ -28,6 +28,14 @@ def test_printed_link_signs_in_and_hides_the_token(browser, service):
     visit.close()
 
 
+def test_link_that_is_pasted_into_the_sign_in_page_signs_in(browser, service):
+    visit = Visit(browser, service)
+    visit.go("/")
+    visit.page.wait_for_selector("#sign-in:visible")
+    visit.sign_in()
+    visit.close()
+
+
 def test_a_wrong_token_is_told_and_nothing_else_happens(browser, service):
     visit = Visit(browser, service)
     visit.page.goto(f"{service.address}/#token=wrong")

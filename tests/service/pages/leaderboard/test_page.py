@@ -15,7 +15,7 @@ from bln_search.reports.formatting import format_signed
 from bln_search.worker.analysis import compute_and_store_analysis
 from docs.hooks import add_anchors
 from service.pages.leaderboard.rows import format_row_key, parse_row_key
-from service.pages.rendering import templates
+from service.pages.rendering import documentation
 from tests.support.sampled_study import complete_sampled_study
 
 GLOSSARY = Path(__file__).parents[4] / "docs" / "glossary.md"
@@ -234,16 +234,12 @@ def test_key_of_a_row_survives_its_link(world, root, board):
     ]
 
 
-def test_heads_of_columns_link_to_terms_that_the_glossary_has(root, board, monkeypatch, request):
+def test_heads_of_columns_link_to_terms_that_the_glossary_has(root, board, monkeypatch):
     anchors = set(re.findall(r"\{ #([a-z0-9-]+) \}", add_anchors(GLOSSARY.read_text())))
-    with monkeypatch.context() as patch:
-        patch.setattr(templates, "find_documentation_folder", lambda: None)
-        templates.get_template_environment.cache_clear()
-        without = root.get(board).text
+    monkeypatch.setattr(documentation, "find_documentation_start", lambda: None)
+    without = root.get(board).text
     assert "/docs/" not in without.partition("<thead>")[2].partition("</thead>")[0]
-    request.addfinalizer(templates.get_template_environment.cache_clear)
-    monkeypatch.setattr(templates, "find_documentation_folder", lambda: GLOSSARY.parent)
-    templates.get_template_environment.cache_clear()
+    monkeypatch.setattr(documentation, "find_documentation_start", lambda: GLOSSARY.with_name("index.html"))
     head = root.get(board).text.partition("<thead>")[2].partition("</thead>")[0]
     linked = re.findall(r'href="/docs/glossary.html#([a-z-]+)"', head)
     assert {"rank", "configuration", "arm", "split", "confidence-interval", "cost", "seed"} <= {*linked} <= anchors
