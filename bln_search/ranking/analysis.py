@@ -11,7 +11,7 @@ from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.study_effects import SwitchEffectsOfSetting, VarianceShares
 
-ANALYSIS_FORMAT = 8
+ANALYSIS_FORMAT = 9
 """Version of the stored form; an analysis of another version is computed again."""
 
 
@@ -49,6 +49,7 @@ class Analysis(StoredAnalysisModel):
 
     Attributes:
         comparison: None where rows cannot be compared, see `reason`.
+        conditions_reason: Why rows are compared by the loss that ranks although the study has conditions.
         selection: Performance of the first row on the other split.
         recommendation: None where rows cannot be compared.
         class_prior: Loss and accuracy of predicting the class frequencies; None where they are unknown.
@@ -68,6 +69,7 @@ class Analysis(StoredAnalysisModel):
     """
 
     comparison: Comparison | None = None
+    conditions_reason: str | None = None
     selection: SelectedRowPerformance | None = None
     recommendation: Recommendation | None = None
     class_prior: ClassPriorBaseline | None = None

@@ -170,6 +170,8 @@ class Comparison(StoredAnalysisModel):
         prior_variance: Variance of the prior of true differences of two rows (`selection.expected_loss`), nats².
         draws: Number of draws of the noise.
         required: About how much data would decide; None where the best row and the preferred ones are settled.
+        over: `worst` or `mean`: compared are these losses over conditions; None where it is the loss that ranks.
+        conditions: Names of these conditions.
     """
 
     split: Split
@@ -186,6 +188,13 @@ class Comparison(StoredAnalysisModel):
     prior_variance: float
     draws: int
     required: RequiredData | None
+    over: str | None = None
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def loss_name(self) -> str:
+        """Name of the compared loss: `validation loss`, or `worst validation loss` over conditions."""
+        return f"{self.over} {self.split} loss" if self.over else f"{self.split} loss"
 
     @property
     def rows_not_worse(self) -> tuple[ComparedRow, ...]:

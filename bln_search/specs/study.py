@@ -118,6 +118,18 @@ class StudySpec(SpecSection):
             return tuple(self.external.conditions)
         return self.evaluation.additional_condition_names
 
+    @property
+    def deciding_conditions(self) -> dict[str, str]:
+        """The conditions over which a row is recommended: their names by their keys in evaluations.
+
+        Empty where the loss that ranks decides. Of submitted results the condition that ranks is one of them.
+        """
+        names = self.additional_condition_names
+        if not names or self.ranking.over == CLEAN:
+            return {}
+        ranking = {} if self.external is None else {"": self.ranking_condition_name}
+        return ranking | {name: name for name in names}
+
     @model_serializer(mode="wrap")
     def _omit_unsubmitted_fields(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Of a study with external results, leave out everything that was not submitted, such as training."""
@@ -215,6 +227,14 @@ class StudySpec(SpecSection):
             raise ValueError(
                 "evaluation: blends: no arm has statistics over the mini-batch, which a blend combines with the "
                 "population: remove blends, or add an arm with bn, bln, mbn or brn"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_conditions_of_the_recommendation(self) -> StudySpec:
+        if self.ranking.over != RankingSpec().over and not self.additional_condition_names:
+            raise ValueError(
+                "ranking: over has no effect without `evaluation: conditions` or `lengths`: add them, or remove over"
             )
         return self
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bln_search.core.configuration_explanation import explain_configuration
+from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison, Verdict
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.reports.leaderboard_columns import LeaderboardView
+from bln_search.reports.sentences.conditions import loss_over_conditions_definition
 from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.recommendation import loss_excess_text_unless_best, recommendation_reason
 from bln_search.reports.sentences.significance import row_verdicts_text, verdict_text
@@ -24,23 +27,25 @@ class RecommendationSummary:
     """What the first lines of a study's page show.
 
     Attributes:
+        explanation: What the recommended configuration does, in a sentence without letters.
         recommended: The recommended row.
-        lowest: The row of lowest mean loss; None if it is the recommended one.
-        deterministic: The outputs of the recommended row are independent of the mini-batch.
-        batch_sizes: Mini-batch sizes at which a row that depends on the mini-batch is near the best one.
-        verdict: What is known about the recommended row.
-        evidence: What that means, what is known about the other rows, and how much data would decide.
+        recommendation: Its recommendation.
+        comparison: The comparison in which it was recommended.
+        over_conditions: What its loss is over the conditions that decide; None where the loss that ranks decides.
+        lowest: The row of lowest loss in the comparison; None if it is the recommended one.
+        evidence: What the verdict means, what is known about the other rows, and how much data would decide.
         reason: Why the row is recommended.
         loss_excess: What it gives away to the row of lowest mean loss; None for that row.
         more_seeds: Seeds to add for a clear answer; None where it is clear, where more seeds cannot make it so, or for
             external results.
     """
 
+    explanation: str
     recommended: RowWithConfidenceIntervals
+    recommendation: Recommendation
+    comparison: Comparison
+    over_conditions: str | None
     lowest: RowWithConfidenceIntervals | None
-    deterministic: bool
-    batch_sizes: tuple[int, ...] | None
-    verdict: Verdict
     evidence: str
     reason: str
     loss_excess: str | None
@@ -51,8 +56,7 @@ def find_recommended_row(board: CachedLeaderboard, analysis: Analysis | None) ->
     """The recommended row in a leaderboard; None without a recommendation, or if the leaderboard lacks the row."""
     if analysis is None or analysis.recommendation is None:
         return None
-    key = analysis.recommendation.key
-    return next((row for row in board.leaderboard.rows if row.key == key), None)
+    return _find_row(board, analysis.recommendation.key)
 
 
 def find_recommendation_summary(
@@ -77,20 +81,32 @@ def _make_recommendation_summary(
     comparison: Comparison,
 ) -> RecommendationSummary:
     view = LeaderboardView.of_analysis(board.leaderboard, analysis)
-    best = board.leaderboard.best_row
+    best = _find_row(board, comparison.rows[0].key)
     return RecommendationSummary(
+        explanation=explain_configuration(row.configuration, row.estimate),
         recommended=make_row_with_confidence_intervals(row, view),
+        recommendation=recommendation,
+        comparison=comparison,
+        over_conditions=loss_over_conditions_definition(comparison) if comparison.over else None,
         lowest=None if best is None or best.key == row.key else make_row_with_confidence_intervals(best, view),
-        deterministic=recommendation.deterministic,
-        batch_sizes=recommendation.batch_sizes,
-        verdict=recommendation.verdict,
         evidence=f"{verdict_text(recommendation, comparison)}. {format_sentence(row_verdicts_text(comparison))}",
-        reason=format_sentence(recommendation_reason(recommendation)).removesuffix("."),
+        reason=_explain_choice(analysis, recommendation),
         loss_excess=loss_excess_text_unless_best(recommendation),
         more_seeds=None
         if recommendation.verdict is not Verdict.CANNOT_TELL or board.spec.external is not None
         else _find_num_additional_seeds(comparison),
     )
+
+
+def _explain_choice(analysis: Analysis, recommendation: Recommendation) -> str:
+    reason = format_sentence(recommendation_reason(recommendation)).removesuffix(".")
+    if analysis.conditions_reason is None:
+        return reason
+    return f"{reason}; the conditions of the study do not decide: {analysis.conditions_reason}"
+
+
+def _find_row(board: CachedLeaderboard, key: RowKey) -> LeaderboardRow | None:
+    return next((row for row in board.leaderboard.rows if row.key == key), None)
 
 
 def _find_num_additional_seeds(comparison: Comparison) -> int | None:

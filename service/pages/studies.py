@@ -10,10 +10,10 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Verdict
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
 from bln_search.reports.formatting import confidence_interval_over_seeds
+from bln_search.reports.sentences.significance import short_verdict_text
 from bln_search.storage.pagination import PageRequest
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
@@ -38,14 +38,14 @@ class ListedRecommendation:
         study_id: The study.
         row: The row; None before the first result.
         loss: Its mean loss on the split that ranks.
-        verdict: What is known about the recommended row; None for a leading row.
+        verdict: What is known about the recommended row, or what would decide; None for a leading row.
         later: Whether a worker is still analyzing the complete study.
     """
 
     study_id: int
     row: LeaderboardRow | None = None
     loss: ConfidenceInterval | None = None
-    verdict: Verdict | None = None
+    verdict: str | None = None
     later: bool = False
 
 
@@ -120,6 +120,7 @@ def _make_listed_recommendation(
     row = recommended or board.leaderboard.best_row
     metrics = None if row is None else row.metrics.get(board.leaderboard.ranked_on)
     loss = None if metrics is None or row is None else confidence_interval_over_seeds(metrics.loss, row.seeds)
-    if recommended is None or analysis is None or analysis.recommendation is None:
+    if recommended is None or analysis is None or analysis.recommendation is None or analysis.comparison is None:
         return ListedRecommendation(study_id, row, loss)
-    return ListedRecommendation(study_id, row, loss, analysis.recommendation.verdict)
+    verdict = short_verdict_text(analysis.recommendation.verdict, analysis.comparison.required)
+    return ListedRecommendation(study_id, row, loss, verdict)

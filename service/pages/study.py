@@ -158,6 +158,7 @@ def recommendation_variables(
         "answer_missing": None if analysis is None else analysis.reason,
         "has_ranks": has_ranks,
         "ranked_on": board.leaderboard.ranked_on.value if board else None,
+        "ranking_condition": board.spec.ranking_condition_name if board else None,
     }
 
 

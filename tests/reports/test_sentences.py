@@ -52,7 +52,7 @@ def recommended(*configurations, prior_loss=None, **options):
 )
 def test_recommendation(recommendation, snapshot):
     texts = (recommendation_headline(recommendation), recommendation_reason(recommendation))
-    figures = recommendation_loss_and_dependence_text(recommendation, Split.VALIDATION)
+    figures = recommendation_loss_and_dependence_text(recommendation, "validation loss")
     assert [*texts, figures, *recommendation_caveats(recommendation)] == snapshot
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.enums import Split
-from bln_search.ranking.comparison import RequiredData
+from bln_search.ranking.comparison import RequiredData, Verdict
 from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.reports.sentences.significance import (
     comparison_method_text,
     required_data_assumptions_text,
     required_data_text,
     row_verdicts_text,
+    short_verdict_text,
     verdict_text,
 )
 from tests.ranking.comparisons import compared
@@ -70,3 +71,17 @@ def test_method_says_what_the_answer_extends_to():
     these = compared("TTTT", "FTTT", current="FTTT")
     assert "for 3 networks on other examples" in comparison_method_text(these)
     assert f"the {Split.VALIDATION} loss" in comparison_method_text(these)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "seeds", "examples", "expected"),
+    [
+        (Verdict.BETTER, None, None, "better"),
+        (Verdict.PRACTICALLY_EQUAL, 7, 40, "practically equal"),
+        (Verdict.CANNOT_TELL, 7, 40, "about 7 seeds would decide"),
+        (Verdict.CANNOT_TELL, None, 4000, "about 4,000 examples would decide"),
+        (Verdict.CANNOT_TELL, None, None, "cannot tell"),
+    ],
+)
+def test_a_list_shows_what_is_decided_or_would_decide(verdict, seeds, examples, expected):
+    assert short_verdict_text(verdict, RequiredData(seeds=seeds, examples=examples)) == expected

@@ -87,7 +87,7 @@ def test_networks_no_better_than_the_baseline_are_reported(analysed, tmp_path):
     assert analysis_sentences(analysis)[:2] == [
         class_prior_baseline_warning(check),
         f"{recommendation_headline(analysis.recommendation)} – "
-        f"{recommendation_loss_and_dependence_text(analysis.recommendation, Split.TEST)}.",
+        f"{recommendation_loss_and_dependence_text(analysis.recommendation, 'test loss')}.",
     ]
     without_data = compute_and_store_analysis(worker.ledger, untrained, None, save=False)
     assert without_data.no_better_than_class_prior == check, "a stored result is kept where the data are missing"

@@ -243,7 +243,9 @@ def test_lost_cluster_ends_the_run(executor, ledger):
     assert ledger.studies.get_by_name_or_id("long").trials.get(TrialState.RUNNING, 0) == 0
 
 
-@pytest.mark.parametrize("address", ["nowhere", "127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:99999", "127.0.0.1:6379²", "host:port"])
+@pytest.mark.parametrize(
+    "address", ["nowhere", "127.0.0.1:1", "127.0.0.1:0", "127.0.0.1:99999", "127.0.0.1:6379²", "host:port"]
+)
 def test_unreachable_cluster_raises_an_error_within_seconds(address, environment):
     from bln_search.execution.executors.ray.cluster import _join_cluster
 

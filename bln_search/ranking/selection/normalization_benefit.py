@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from bln_search.core.configuration import mini_batch_configuration_of
-from bln_search.core.enums import Split
 from bln_search.core.method import Method
 from bln_search.ranking.comparison import ComparedRow, Comparison, MeanDifference
 from bln_search.ranking.statistics.intervals import ALPHA
@@ -18,14 +17,14 @@ class NormalizationBenefit:
     """The best compared row without normalization (method `none`) and the best one with it.
 
     Attributes:
-        split: Split on which rows are ranked.
+        loss_name: Name of the compared loss.
         plain: Row of lowest mean loss without normalization.
         normalized: Row of lowest mean loss with normalization.
         candidates: Number of compared rows with normalization, the best of which is `normalized`.
         difference: Mean loss (nats) of `plain` minus that of `normalized`; positive where normalization helps.
     """
 
-    split: Split
+    loss_name: str
     plain: ComparedRow
     normalized: ComparedRow
     candidates: int
@@ -48,4 +47,4 @@ def compute_normalization_benefit(comparison: Comparison | None) -> Normalizatio
     of_worse = comparison.rows[max(plain, normalized)].above_best  # one of both is the best row
     loss = of_worse if plain > normalized else of_worse.with_rows_swapped
     rows = comparison.rows
-    return NormalizationBenefit(comparison.split, rows[plain], rows[normalized], is_plain.count(False), loss)
+    return NormalizationBenefit(comparison.loss_name, rows[plain], rows[normalized], is_plain.count(False), loss)

@@ -84,6 +84,8 @@ class Recommendation(StoredRow):
         margin: Difference of mean losses up to which rows are practically equal.
         question: What the answer extends to.
         current: The row of the current configuration of the network; None where there is none.
+        ranking_loss: Its mean loss that ranks the leaderboard, where rows were compared over conditions; else None.
+        ranking_loss_above_best: The same minus the lowest one.
     """
 
     deterministic: bool
@@ -102,6 +104,8 @@ class Recommendation(StoredRow):
     margin: float
     question: Question
     current: CurrentConfigurationRow | None = None
+    ranking_loss: float | None = None
+    ranking_loss_above_best: float | None = None
 
     @property
     def is_best(self) -> bool:

@@ -41,9 +41,12 @@ class RowDifference:
 
 
 def find_compared_difference(first: RowKey, second: RowKey, comparison: Comparison | None) -> RowDifference | None:
-    """Return the difference of two rows from a comparison; None unless one of them is its best row."""
+    """Return the difference of two rows from a comparison.
+
+    None unless one of them is its best row, and for a comparison over conditions.
+    """
     indices = {} if comparison is None else {row.key: index for index, row in enumerate(comparison.rows)}
-    if comparison is None or first not in indices or second not in indices:
+    if comparison is None or comparison.over or first not in indices or second not in indices:
         return None
     if 0 not in (indices[first], indices[second]):
         return None

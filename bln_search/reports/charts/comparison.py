@@ -60,7 +60,7 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
         rows,
         [_row_hover_text(row, point_labels[row.point]) for row in comparison.rows],
         comparison.margin,
-        f"mean {comparison.split} loss above the best row's",
+        f"{comparison.loss_name if comparison.over else f'mean {comparison.split} loss'} above the best row's",
         caption,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison, Verdict
@@ -12,6 +13,7 @@ from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
 from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
 from bln_search.ranking.study_effects import VarianceShares
+from bln_search.reports.sentences.conditions import condition_facts
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.recommendation import (
     class_prior_baseline_warning,
@@ -48,7 +50,7 @@ class StudyResultSummary:
         warnings: What a reader must know first, in sentences.
         headline: The recommended row; None without a recommendation.
         figures: Its loss, what it gives away to the best row, and whether it depends on the mini-batch.
-        facts: Why it is recommended, how far rows are separated, and the selection bias; in sentences.
+        facts: What its configuration does, the verdict, why it is recommended, and the selection bias; in sentences.
         details: Statistics behind the facts, in sentences.
     """
 
@@ -94,7 +96,7 @@ def summarize_analysis(analysis: Analysis, *, standalone: bool = False) -> Study
         else recommendation_headline(recommendation, significant_digits_of_compared_points(comparison)),
         figures=""
         if recommendation is None
-        else recommendation_loss_and_dependence_text(recommendation, comparison.split),
+        else recommendation_loss_and_dependence_text(recommendation, comparison.loss_name),
         facts=tuple(_fact_lines(analysis, comparison, recommendation)),
         details=tuple(_detail_lines(analysis, comparison)),
     )
@@ -114,15 +116,17 @@ def _fact_lines(analysis: Analysis, comparison: Comparison, recommendation: Reco
         []
         if recommendation is None
         else [
+            explain_configuration(recommendation.key.configuration, recommendation.estimate),
             format_sentence(f"{recommendation.verdict}: {verdict_text(recommendation, comparison)}"),
             format_sentence(_reason_with_upper_bound(recommendation)),
         ]
     )
     facts.append(format_sentence(row_verdicts_text(comparison)))
+    facts += condition_facts(analysis)
     benefit = compute_normalization_benefit(comparison)
     if benefit is not None:
         facts.append(normalization_benefit_sentence(benefit))
-    if analysis.selection is not None:
+    if analysis.selection is not None and not comparison.over:  # it is the row of lowest loss on clean images
         facts.append(selection_bias_sentence(analysis.selection, comparison, recommendation))
     if recommendation is None:
         return facts

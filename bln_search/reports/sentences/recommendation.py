@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bln_search.core.enums import Split
 from bln_search.core.names import format_count_with_noun
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
@@ -29,11 +28,11 @@ def recommendation_headline(recommendation: Recommendation, point_digits: int = 
     return f"Recommended: {row_identity_label(recommendation, point_digits)}"
 
 
-def recommendation_loss_and_dependence_text(recommendation: Recommendation, split: Split) -> str:
-    """Its loss, what it gives away to the best row, and whether it depends on the mini-batch."""
+def recommendation_loss_and_dependence_text(recommendation: Recommendation, loss: str) -> str:
+    """Its loss, what it gives away to the best row, and whether it depends on the mini-batch. loss: its name."""
     distance = "the lowest" if recommendation.is_best else f"{recommendation.loss_above_best:.4f} above the best row"
     dependence = "independent of" if recommendation.deterministic else "depends on"
-    return f"{split} loss {recommendation.loss:.4f}, {distance}, {dependence} the mini-batch"
+    return f"{loss} {recommendation.loss:.4f}, {distance}, {dependence} the mini-batch"
 
 
 def row_identity_label(row: Recommendation | DeterministicAlternative | ComparedRow, point_digits: int = DIGITS) -> str:
@@ -143,9 +142,9 @@ def class_prior_baseline_warning(check: ArmsNoBetterThanPrior) -> str:
 def normalization_benefit_sentence(benefit: NormalizationBenefit) -> str:
     """Whether normalization lowers the loss, with difference, interval and p."""
     difference = benefit.difference
-    statement = f"No significant difference between networks with and without normalization in {benefit.split} loss"
+    statement = f"No significant difference between networks with and without normalization in {benefit.loss_name}"
     if benefit.is_significant:
-        statement = f"Normalization {'lowers' if difference.mean > 0 else 'raises'} the {benefit.split} loss"
+        statement = f"Normalization {'lowers' if difference.mean > 0 else 'raises'} the {benefit.loss_name}"
     chosen = f", the best of {benefit.candidates} rows" if benefit.candidates > 1 else ""
     return (
         f"{statement}: {_format_row_loss(benefit.plain)} without, {_format_row_loss(benefit.normalized)} "

@@ -47,7 +47,8 @@ def choice_text(verdict: Verdict, others: int, margin: float) -> str:
 
 def row_verdicts_text(comparison: Comparison) -> str:
     """How many rows are practically equal to the best one, worse, and neither."""
-    text = verdict_counts_text([row.verdict for row in comparison.rows], comparison.margin)
+    over = f"by the {comparison.loss_name}, " if comparison.over else ""
+    text = over + verdict_counts_text([row.verdict for row in comparison.rows], comparison.margin)
     if comparison.not_compared:
         text += f"; {comparison.not_compared} further rows were not compared"
     return text
@@ -67,6 +68,15 @@ def verdict_counts_text(verdicts: Sequence[RowVerdict], margin: float) -> str:
     num_open = verdicts.count(RowVerdict.CANNOT_TELL)
     parts += [f"{format_count_with_noun(num_open, 'row', 'rows')}: cannot tell"] if num_open else []
     return ", ".join(parts) or "one row was compared"
+
+
+def short_verdict_text(verdict: Verdict, required: RequiredData | None) -> str:
+    """The verdict on the recommended row in a list: where nothing is known, what would decide if anything can."""
+    if verdict is not Verdict.CANNOT_TELL or required is None:
+        return verdict
+    if required.seeds is not None:
+        return f"about {required.seeds} seeds would decide"
+    return verdict if required.examples is None else f"about {required.examples:,} examples would decide"
 
 
 def required_data_text(comparison: Comparison) -> str | None:
@@ -104,7 +114,7 @@ def comparison_method_text(comparison: Comparison, looks: Sequence[int] = ()) ->
     }[comparison.question]
     look = f" (look {len(looks)}, after {_join_with_and(looks)} seeds)" if len(looks) > 1 else ""
     return (
-        f"The answer is {scope}: differences of the {comparison.split} loss, family-wise error rate "
+        f"The answer is {scope}: differences of the {comparison.loss_name}, family-wise error rate "
         f"{100 * comparison.level:.2g} %{look}, margin {format_margin(comparison.margin)}."
     )
 

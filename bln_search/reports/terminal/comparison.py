@@ -49,7 +49,7 @@ def row_comparison_table(
         Column("rank", _ranks_of_rows(rows), CellKind.NUMBER, is_key=True),
         verdict_column([row.verdict for row in rows], _DROP_VERDICT),
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
-        Column(f"{comparison.split} loss", [f"{row.loss:.4f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_LOSS),
+        Column(comparison.loss_name, [f"{row.loss:.4f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_LOSS),
         Column(
             "difference to the best (95 %)",
             differences,

@@ -161,12 +161,15 @@ class RankingSpec(SpecSection):
         split: The split that ranks: `validation`, or `test` to compare with published tables, with a warning.
         practical: Difference of mean losses up to which rows are practically equal, in the unit of the loss. By default
             0.01 nats for a score that says which predictions are correct, else 1 % of the lowest loss.
+        over: What the recommended row minimizes in a study with conditions or lengths: `worst`, its highest loss under
+            any of them; `mean`, the mean of these losses; `clean`, the loss that ranks.
     """
 
-    added_later: ClassVar = frozenset({"practical"})
+    added_later: ClassVar = frozenset({"practical", "over"})
 
     split: Split = Split.VALIDATION
     practical: Annotated[float, Field(ge=0, le=1e6)] | None = None
+    over: Literal["worst", "mean", "clean"] = "worst"
 
     @model_validator(mode="after")
     def _check_split(self) -> RankingSpec:

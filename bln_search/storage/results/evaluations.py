@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,9 +69,13 @@ class ResultRepository:
 
         Two queries read any number of evaluations.
         """
+        return self.list_evaluations_under(study_id, [""])
+
+    def list_evaluations_under(self, study_id: int, conditions: Collection[str]) -> list[EvaluationRecord]:
+        """The same under some conditions; that of clean images is empty."""
         with self.database.read_session() as session:
-            clean = EvaluationRow.condition == ""
-            return [EvaluationRecord(*values) for values in iter_evaluations_of_study(session, study_id, clean)]
+            is_chosen = EvaluationRow.condition.in_(conditions)
+            return [EvaluationRecord(*values) for values in iter_evaluations_of_study(session, study_id, is_chosen)]
 
     def list_evaluation_page_plus_one(
         self, study_id: int, page: PageRequest, equal: Mapping[str, Any], trial: Mapping[str, Any]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,9 @@ from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepos
 
 _MAX_LOSSES = 32_000_000
 """Largest number of losses (rows × seeds × examples) in one comparison."""
+
+EvaluationsBySeed = Mapping[int, Sequence[EvaluationRecord]]
+"""The evaluations of a row under each seed, over which its outcomes are averaged."""
 
 
 def compare_best_ranked_rows(
@@ -48,19 +51,34 @@ def compare_best_ranked_rows(
     Returns:
         The comparison, or the reason why there is none.
     """
+    by_row = _group_evaluations_by_row_and_seed(records, board.ranked_on)
     compared = None if only is None else set(only)
-    ranked = [row.key for row in board.rows if row.rank is not None and (compared is None or row.key in compared)]
+    keys = [row.key for row in board.rows if row.rank is not None and (compared is None or row.key in compared)]
+    ranked = {key: by_row[key] for key in keys}
+    return compare_best_rows(results, ranked, board, current, margin, level, per_slot=per_slot)
+
+
+def compare_best_rows(
+    results: ResultRepository,
+    ranked: Mapping[RowKey, EvaluationsBySeed],
+    board: Leaderboard,
+    current: RowKey | None = None,
+    margin: float | None = None,
+    level: float = ALPHA,
+    *,
+    per_slot: bool = False,
+) -> tuple[Comparison | None, str | None]:
+    """The same of rows in the order of `ranked`, with the evaluations from which each has its outcomes."""
     if len(ranked) < 2:
         return None, "fewer than two rows are ranked: there is nothing to compare"
-    by_row = _group_evaluations_by_row_and_seed(records, board.ranked_on)
-    first = by_row[ranked[0]]
+    first = next(iter(ranked.values()))
     seeds = sorted(first)
-    examples = first[seeds[0]].evaluation.n
+    examples = first[seeds[0]][0].evaluation.n
     max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * min(examples, MAX_COMPARED_EXAMPLES)))
-    rows = [row for row in select_compared_rows(ranked, max_rows, current) if sorted(by_row[row]) == seeds]
+    rows = [row for row in select_compared_rows(list(ranked), max_rows, current) if sorted(ranked[row]) == seeds]
     if len(rows) < 2:
         return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
-    table = _load_outcome_table(results, [[by_row[row][seed].id for row in rows] for seed in seeds], examples)
+    table = _load_mean_outcome_table(results, [[ranked[row][seed] for row in rows] for seed in seeds], examples)
     if table is None:
         return None, "per-example outcomes are not stored for all rows"
     if not board.has_accuracy:
@@ -84,6 +102,23 @@ def select_compared_rows(ranked: Sequence[RowKey], count: int, current: RowKey |
     first = list(ranked[:count])
     further = [row for row in dict.fromkeys((plain, current)) if row is not None and row in ranked and row not in first]
     return [*first[: count - len(further)], *further]
+
+
+def _load_mean_outcome_table(
+    results: ResultRepository, cells: Sequence[Sequence[Sequence[EvaluationRecord]]], examples: int
+) -> OutcomeTable | None:
+    """Outcomes of cells (seeds, rows), means over the evaluations of a cell; None where some are not stored."""
+    table = None
+    count = len(cells[0][0])
+    for position in range(count):
+        part = _load_outcome_table(results, [[cell[position].id for cell in row] for row in cells], examples)
+        if part is None or count == 1:
+            return part
+        losses, correct = part.losses / count, (part.correct / count).astype(np.float32)
+        if table is not None:
+            losses, correct = table.losses + losses, (table.correct + correct).astype(np.float32)
+        table = replace(part, losses=losses, correct=correct)
+    return table
 
 
 def _load_outcome_table(
@@ -111,10 +146,10 @@ def _load_outcome_table(
 
 def _group_evaluations_by_row_and_seed(
     records: Sequence[EvaluationRecord], split: Split
-) -> dict[RowKey, dict[int, EvaluationRecord]]:
-    by_row: dict[RowKey, dict[int, EvaluationRecord]] = defaultdict(dict)
+) -> dict[RowKey, dict[int, list[EvaluationRecord]]]:
+    by_row: dict[RowKey, dict[int, list[EvaluationRecord]]] = defaultdict(dict)
     for record in records:
         key = record.evaluation.key
         if key.split is split:
-            by_row[RowKey.of_evaluation(record.arm, record.point, key)][record.seed] = record
+            by_row[RowKey.of_evaluation(record.arm, record.point, key)][record.seed] = [record]
     return by_row

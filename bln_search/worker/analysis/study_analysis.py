@@ -14,7 +14,7 @@ from bln_search.execution.devices import choose_first_device_name
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import LossBySeed
-from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
+from bln_search.ranking.leaderboard import Leaderboard, build_leaderboard_from_evaluations
 from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.selection.baseline_check import find_arms_no_better_than_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
@@ -27,6 +27,7 @@ from bln_search.ranking.study_effects import (
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis.comparison import compare_best_ranked_rows
+from bln_search.worker.analysis.condition_comparison import compare_rows_over_conditions
 from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies_of_recommended_network
 from bln_search.worker.analysis.study_results import (
@@ -160,16 +161,6 @@ def _analyze_without_layer_search(
     )
     looks, level = find_looks_and_level(ledger, study, 0 if board.best_row is None else board.best_row.seeds)
     deployed = find_deployed_row_of_external_study(study.spec, [row.key for row in board.rows if row.rank is not None])
-    comparison, reason = compare_best_ranked_rows(
-        ledger.results,
-        records,
-        board,
-        current=deployed,
-        margin=study.spec.ranking.practical,
-        level=level,
-        per_slot=study.spec.has_populations_per_slot,
-    )
-    layers = compute_per_layer_results_of_study(ledger, study.id)
     stored = ledger.analyses.find_current_analysis(study.id) if environment is None else None
     earlier = Analysis() if stored is None else stored.analysis
     prior = (
@@ -177,6 +168,22 @@ def _analyze_without_layer_search(
         if environment is None
         else find_class_prior_of_study(study.spec, board.ranked_on, environment)
     )
+    prior_loss = None if prior is None else prior.loss
+    over = compare_rows_over_conditions(ledger.results, study, board, deployed, level, prior_loss, seeds)
+    comparison, reason = (
+        (over.comparison, None)
+        if over.comparison
+        else compare_best_ranked_rows(
+            ledger.results,
+            records,
+            board,
+            current=deployed,
+            margin=study.spec.ranking.practical,
+            level=level,
+            per_slot=study.spec.has_populations_per_slot,
+        )
+    )
+    layers = compute_per_layer_results_of_study(ledger, study.id)
     baseline_check = find_arms_no_better_than_prior(board, prior)
     if comparison is None:
         return Analysis(
@@ -187,13 +194,15 @@ def _analyze_without_layer_search(
             layers_reason=earlier.layers_reason,
             reason=reason,
         )
-    probes = ledger.probes.list_probes(study.id, kinds=[ProbeKind.SIZE])
+    probes = [] if comparison.over else ledger.probes.list_probes(study.id, kinds=[ProbeKind.SIZE])  # of clean images
     recommendation = recommend_row(
         comparison,
         _group_probe_losses_by_batch_size(probes),
         per_slot=study.spec.has_populations_per_slot,
-        prior_loss=None if prior is None else prior.loss,
+        prior_loss=None if comparison.over else prior_loss,  # over conditions, other rows are not compared
     )
+    if comparison.over:
+        recommendation = _complete_recommendation(recommendation, board, over.excluded_rows)
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = group_values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
     latency_source = (
@@ -201,6 +210,7 @@ def _analyze_without_layer_search(
     )
     return Analysis(
         comparison=comparison,
+        conditions_reason=over.reason,
         selection=find_selected_row_performance(board),
         recommendation=recommendation,
         class_prior=prior,
@@ -215,6 +225,14 @@ def _analyze_without_layer_search(
         looks=looks,
         is_provisional=study.state is not StudyState.COMPLETE,
     )
+
+
+def _complete_recommendation(recommendation: Recommendation, board: Leaderboard, excluded_rows: int) -> Recommendation:
+    """The recommendation over conditions with the loss that ranks the leaderboard, and what was not compared."""
+    losses = {row.key: row.metrics[board.ranked_on].loss.mean for row in board.rows if row.rank is not None}
+    loss = losses[recommendation.key]
+    update = {"ranking_loss": loss, "ranking_loss_above_best": loss - min(losses.values())}
+    return recommendation.model_copy(update=update | {"excluded_rows": excluded_rows})
 
 
 def _try_to_measure_latencies(

@@ -11,6 +11,7 @@ from tests.ranking.layers import per_layer_result
 from tests.support.external_results import submit
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import RUNNER, complete_study, finish_trial, start_study, study
+from tests.support.shifted_study import complete_shifted_study
 from tests.support.then_trained_study import complete_then_trained_study
 
 ACCOUNT = "admin"
@@ -104,6 +105,12 @@ def _long_names(ledger):
     return study_id
 
 
+def _shifted(ledger):
+    study_id = complete_shifted_study(ledger, ACCOUNT)
+    compute_and_store_analysis(ledger, study_id, None)
+    return study_id
+
+
 def _sampled(ledger):
     study_id = complete_sampled_study(SimpleNamespace(ledger=ledger), "sampled")
     compute_and_store_analysis(ledger, study_id, None)
@@ -133,6 +140,7 @@ _STATES = {
         batch_sizes="[5, 9]",
         conditions="[fog-2, gaussian_noise-3, {name: dim, corruption: contrast}]",
     ),
+    "shifted": _shifted,
     "all-diverged": _all_diverged,
     "cancelled": _cancelled,
     "cancelling": _cancelling,

@@ -8,6 +8,8 @@ import pytest
 from rich.console import Console
 
 from bln_search.core.class_prior import ClassPriorBaseline
+from bln_search.core.configuration import InferenceConfiguration
+from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
@@ -48,11 +50,12 @@ def printed(lines, width=80):
     return out.getvalue()
 
 
-def test_one_line_recommends_and_four_facts_follow():
+def test_one_line_recommends_and_five_facts_follow():
     _, headline, *facts = printed(RenderableResultSummary(analysis()), width=300).splitlines()
     assert headline.startswith("Recommended: bln TTTT (frozen) – validation loss 1.0100")
     assert "0.0100 above the best row, independent of the mini-batch" in headline
-    assert [fact[0] for fact in facts] == ["•"] * 4
+    assert [fact[0] for fact in facts] == ["•"] * 5
+    assert facts[0] == f"• {explain_configuration(InferenceConfiguration('TTTT'))}"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from sqlalchemy import update
 
+from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.enums import Scope
 from bln_search.core.states import TrialState
 from bln_search.ranking.comparison import Verdict
@@ -17,7 +18,8 @@ from bln_search.storage.engine import write_session
 from bln_search.storage.tables import StudyRow, TrialRow
 from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.external_results import submit
-from tests.support.service_world import HTML_HEADERS, finish_trial, study
+from tests.support.service_world import HTML_HEADERS, STUDIES, finish_trial, study
+from tests.support.shifted_study import CONDITIONS, complete_shifted_study
 
 
 @pytest.fixture
@@ -42,6 +44,8 @@ def test_overview_and_list_show_the_recommended_row(world, ada, seeds):
     page = ada.get(f"/studies/{number}").text
     answer = page[page.index('<div class="answer">') : page.index("</div>", page.index('<div class="answer">'))]
     assert f"<b>{recommended.configuration}</b>" in answer
+    explanation = explain_configuration(recommended.key.configuration, recommended.estimate)
+    assert answer.index(explanation) < answer.index(recommended.configuration)
     assert f'data-verdict="{recommended.verdict}"' in answer
     assert ("outputs are independent of the mini-batch" in answer) == recommended.deterministic
     required = analysis.comparison.required
@@ -50,6 +54,23 @@ def test_overview_and_list_show_the_recommended_row(world, ada, seeds):
     assert (f"/studies/{number}/repeat?seeds=" in answer) == is_open
     assert f"/configurations/{recommended.configuration}?" in ada.get(f"/studies/best?study={number}").text
     assert "data-later" not in ada.get(f"/studies/{number}/parts/answer").text
+
+
+def test_conditions_decide_on_every_page_and_over_rest(world, ada):
+    number = complete_shifted_study(world.ledger)
+    recommendation = compute_and_store_analysis(world.ledger, number, None).recommendation
+    answer = ada.get(f"/studies/{number}/parts/answer").text
+    assert "<b>FT--</b>" in answer
+    assert (
+        f"<dt>Worst validation loss</dt><dd>{recommendation.loss:.4f}, the highest loss under {CONDITIONS[0]}" in answer
+    )
+    assert "<dt>Validation loss (clean)</dt>" in answer
+    assert f"{recommendation.ranking_loss_above_best:.4f} above the lowest" in answer
+    assert "/configurations/FT--?" in ada.get(f"/studies/best?study={number}").text
+    assert "by the worst validation loss" in ada.get(f"/studies/{number}/leaderboard").text
+    body = ada.get(f"{STUDIES}/{number}/analysis", headers={"Accept": "application/json"}).json()
+    assert body["analysis"]["recommendation"]["configuration"] == "FT--"
+    assert "worst validation loss" in body["sentences"][0]
 
 
 def test_answer_is_requested_again_until_the_analysis_exists(world, ada):

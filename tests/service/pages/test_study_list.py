@@ -8,6 +8,7 @@ import pytest
 
 from bln_search.core.enums import Scope
 from bln_search.core.records import EpochRecord
+from bln_search.reports.sentences.significance import short_verdict_text
 from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.service_world import HTML_HEADERS, study
 
@@ -148,7 +149,8 @@ def test_study_list_has_the_verdict_of_the_analysis(world, root):
     number = world.complete("compared", seeds=(0, 1, 2))
     assert "leading" in root.get(f"/studies/best?study={number}").text
     analysis = compute_and_store_analysis(world.ledger, number, None)
-    assert f"; {analysis.recommendation.verdict}<" in root.get(f"/studies/best?study={number}").text
+    shown = short_verdict_text(analysis.recommendation.verdict, analysis.comparison.required)
+    assert f"; {shown}<" in root.get(f"/studies/best?study={number}").text
 
 
 def test_page_of_an_error_has_the_navigation_of_the_account(world, root):
