@@ -11,7 +11,7 @@ from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from pydantic import BaseModel
 
-from bln_search.specs.problems import Problem
+from bln_search.specs.problems import MAX_PROBLEMS, Problem
 from bln_search.specs.study import StudySpec
 from service.http.problems import ProblemException, make_invalid_body_problem
 from service.request_body import LARGE_BODY, parse_request_body
@@ -56,13 +56,14 @@ def _has_dependency(dependant: Dependant, call: Callable[..., Any]) -> bool:
 
 def _check_query_parameters_known(request: Request, known: set[str]) -> None:
     """Raise ProblemException (422) for a query parameter that the route does not have."""
-    problems = [
-        Problem((name,), f"unknown parameter{_format_parameter_suggestion(name, known)}")
-        for name in dict.fromkeys(request.query_params)
-        if name not in known
-    ]
-    if problems:
-        raise make_invalid_body_problem(problems)
+    unknown = [name for name in request.query_params if name not in known]
+    if unknown:
+        raise make_invalid_body_problem(
+            [
+                Problem((name,), f"unknown parameter{_format_parameter_suggestion(name, known)}")
+                for name in unknown[:MAX_PROBLEMS]
+            ]
+        )
 
 
 def _format_parameter_suggestion(name: str, known: set[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Callable
 
 _SURROUNDING = string.whitespace + "\x85\xa0\u200b\u2028\u2029\ufeff"
 """What files, variables and copied text add before and after a secret; \\ufeff is the byte order mark."""
@@ -14,18 +15,30 @@ _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Line breaks, other control characters, and bytes that are not UTF-8."""
 
-_SECRET_PARTS = (
-    (re.compile(r"(://[^\s:@/]*):\S*@"), r"\1:***@"),
+_SECRET_NAME = re.compile(r"password|passwd|secret|token|key", re.IGNORECASE)
+
+_SECRET_PARTS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"(?<!\S)\S+"), lambda word: _redact_password_of_url(word[0])),
     (re.compile(r"(https?://)[^\s:@/]+@", re.IGNORECASE), r"\1***@"),
-    (re.compile(r"([?&;#][^\s=&;]*(?:password|passwd|secret|token|key)[^\s=&;]*=)[^\s&;#]+", re.IGNORECASE), r"\1***"),
+    (
+        re.compile(r"([?&;#]([^\s=&;?#]*)=)[^\s&;#]+"),
+        lambda pair: f"{pair[1]}***" if _SECRET_NAME.search(pair[2]) else pair[0],
+    ),
     (re.compile(r"(authorization\W{1,6}(?:bearer|basic) +)[^\s'\"]+", re.IGNORECASE), r"\1***"),
     (re.compile(r"\b(bearer|basic) +[A-Za-z0-9._~+/-]{16,}=*", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"\bbln_[A-Za-z0-9_%-]{43,}"), "bln_(secret)"),
 )
 """What looks like a secret in a text: the user part of a URL, its query, an Authorization header, an access token.
 
-A name such as `bln_search_production`, which is shorter than an access token, and words after "basic" are none.
+A name such as `bln_search_production`, which is shorter than an access token, and words after "basic" are none. No
+pattern reads a character again for every earlier one: clients choose the texts.
 """
+
+
+def _redact_password_of_url(word: str) -> str:
+    """Replace the password of a URL in a word without white space; it ends at the last @."""
+    end = word.rfind("@") + 1
+    return re.sub(r"(://[^:@/]*):.*@", r"\1:***@", word[:end], count=1, flags=re.DOTALL) + word[end:]
 
 
 def strip_surroundings(text: str) -> str:

@@ -14,7 +14,7 @@ from bln_search.specs.problems import Problem
 from bln_search.specs.sections.space import format_parameter_value
 from service.http.problems import ProblemException
 
-_EXPRESSION = re.compile(r"\s*([^\s<>=]+)\s*(<=|>=|=)\s*(\S.*?)\s*")
+_EXPRESSION = re.compile(r"([^\s<>=]+)\s*(<=|>=|=)\s*(\S.*)")
 _COMPARISONS: dict[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 
 
@@ -72,7 +72,7 @@ def parse_parameter_filters(texts: Sequence[str], names: Sequence[str]) -> list[
 
 
 def _parse_parameter_filter(text: str, names: Sequence[str]) -> ParameterFilter:
-    match = _EXPRESSION.fullmatch(text)
+    match = _EXPRESSION.fullmatch(text.strip())
     if match is None:
         raise _make_invalid_parameter_problem(
             f"{text!r} is no filter of a parameter: write NAME=VALUE, NAME<=NUMBER or NAME>=NUMBER"

@@ -52,6 +52,13 @@ def test_every_generated_secret_is_removed_from_a_text():
         assert redact_secrets(f"({generate_secret()})") == "(bln_(secret))"
 
 
+@pytest.mark.parametrize("part", ["://a:", "?key", "#token", "bearer ", "https://", "authorization:", "@"])
+@pytest.mark.timeout(20)
+def test_time_grows_with_the_length_of_a_text(part):
+    """A quadratic pattern would need minutes for the text of a client."""
+    assert redact_secrets(part * 100_000) == part * 100_000
+
+
 @pytest.mark.parametrize(
     "text",
     [

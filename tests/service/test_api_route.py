@@ -134,3 +134,10 @@ def test_wrong_method_names_the_allowed_ones(client):
     answer = client.put(STUDIES)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST")
     assert "GET, POST" in answer.json()["detail"]
+
+
+def test_first_unknown_parameters_are_reported(client):
+    """Suggestions for thousands of names would delay other requests."""
+    answer = client.get(f"{STUDIES}?{'&'.join(f'limits{number}=1' for number in range(500))}")
+    assert answer.status_code == 422
+    assert [error["pointer"] for error in answer.json()["errors"]] == [f"/limits{number}" for number in range(50)]

@@ -68,3 +68,10 @@ def test_wrong_expression_is_one_error(text, part):
 def test_error_names_a_study_without_a_space():
     with pytest.raises(ProblemException, match="no search space"):
         parse_parameter_filters(["learning_rate=1"], [])
+
+
+@pytest.mark.timeout(20)
+def test_long_value_is_read_in_linear_time():
+    value = f"a{' ' * 200_000}b"
+    (parsed,) = parse_parameter_filters([f" name = {value} "], ["name"])
+    assert parsed.value == value
