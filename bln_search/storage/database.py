@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.orm import Session
 
 from bln_search.storage.engine import connect, read_session, write_session
+from bln_search.storage.leases import LeaseClock
 from bln_search.storage.setup_check import describe_database_url
 
 
@@ -19,11 +20,15 @@ class Database:
     Args:
         engine: Connections to it.
         clock: Clock of events and leases; by default that of the database, because those of several machines differ.
+
+    Attributes:
+        lease_clock: Decides which leases hold.
     """
 
     def __init__(self, engine: Engine, clock: Callable[[], datetime] | None = None) -> None:
         self.engine = engine
         self.clock = clock or self.read_clock
+        self.lease_clock = LeaseClock()
 
     def __str__(self) -> str:
         """The URL without a password."""
@@ -42,12 +47,14 @@ class Database:
         Containers do as well, because Linux time namespaces do not change the time of day.
         """
         if self.engine.dialect.name == "sqlite":
-            return datetime.now(UTC)
-        if connection is None:
+            now = datetime.now(UTC)
+        elif connection is None:
             with self.open_core_connection() as new_connection:
                 return self.read_clock(new_connection)
-        now: datetime = connection.execute(select(func.clock_timestamp())).scalar_one()
-        return now.astimezone(UTC)
+        else:
+            now = connection.execute(select(func.clock_timestamp())).scalar_one().astimezone(UTC)
+        self.lease_clock.note(now)
+        return now
 
     def read_session(self) -> AbstractContextManager[Session]:
         """A session whose reads all see one state of the database."""

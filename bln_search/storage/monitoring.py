@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from bln_search.core.states import NEVER_STORED, AttemptState, EvaluationState, ExportState, StudyState, TrialState
 from bln_search.storage.database import Database
-from bln_search.storage.leases import heartbeat_cutoff
 from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, ExportRow, StudyRow, TrialRow, WorkerRow
+from bln_search.storage.workers import is_live_worker
 
 _StatefulRow = StudyRow | TrialRow | AttemptRow | EvaluationRow | ExportRow
 
@@ -58,7 +58,7 @@ class LedgerMonitor:
         with self.database.read_session() as session:
             return LedgerMetrics(
                 *_read_queue_length_and_oldest_wait(session),
-                *_count_live_and_busy_workers(session, now),
+                *_count_live_and_busy_workers(self.database, session, now),
                 _measure_database_bytes(session),
                 now,
             )
@@ -89,9 +89,9 @@ def _read_queue_length_and_oldest_wait(session: Session) -> tuple[int, datetime 
     return len(times), min((at for at in times if at is not None), default=None)
 
 
-def _count_live_and_busy_workers(session: Session, now: datetime) -> tuple[int, int]:
+def _count_live_and_busy_workers(database: Database, session: Session, now: datetime) -> tuple[int, int]:
     """Live workers, and those of them that run a study."""
-    live = set(session.scalars(select(WorkerRow.name).where(WorkerRow.heartbeat_at > heartbeat_cutoff(now))))
+    live = set(session.scalars(select(WorkerRow.name).where(is_live_worker(database, now))))
     runners = set(session.scalars(select(StudyRow.runner).where(StudyRow.state == StudyState.RUNNING)))
     return len(live), len(live & runners)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from sqlalchemy import delete, select
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, delete, select
 
 from bln_search.storage.database import Database
-from bln_search.storage.leases import WORKER_TIMEOUT, heartbeat_cutoff
+from bln_search.storage.leases import WORKER_TIMEOUT
 from bln_search.storage.tables import WorkerRow
 
 _FORGOTTEN_AFTER = 100 * WORKER_TIMEOUT
@@ -36,7 +38,12 @@ class WorkerRepository:
 
     def list_live_workers(self) -> list[WorkerRow]:
         """The workers whose last heartbeat is recent, by name."""
-        since = heartbeat_cutoff(self.database.now())
+        is_live = is_live_worker(self.database, self.database.now())
         with self.database.read_session() as session:
-            query = select(WorkerRow).where(WorkerRow.heartbeat_at > since).order_by(WorkerRow.name)
-            return list(session.scalars(query))
+            return list(session.scalars(select(WorkerRow).where(is_live).order_by(WorkerRow.name)))
+
+
+def is_live_worker(database: Database, now: datetime) -> ColumnElement[bool]:
+    """The condition that the last heartbeat of a worker is recent."""
+    after, latest = database.lease_clock.held_range(now)
+    return (WorkerRow.heartbeat_at > after - WORKER_TIMEOUT) & (WorkerRow.heartbeat_at <= latest - WORKER_TIMEOUT)

@@ -7,11 +7,12 @@ import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, update
 
 from bln_search.core.enums import Scope
+from bln_search.core.errors import StudyBusyError
 from bln_search.core.states import StudyState
-from bln_search.storage.engine import read_session
+from bln_search.storage.engine import read_session, write_session
 from bln_search.storage.leases import LEASE
 from bln_search.storage.tables import AttemptRow, StudyRow, WorkerRow
 from tests.contracts.queued_studies import study
@@ -107,3 +108,27 @@ def test_time_advances_within_a_transaction(ledger):
         assert ledger.database.now(session) < ledger.database.now(session)
         ledger.database.clock = lambda: datetime(2026, 1, 1, tzinfo=UTC)
         assert ledger.database.now(session).year == 2026
+
+
+def set_lease_of(ledger, study_id, until):
+    with write_session(ledger.database.engine) as session:
+        session.execute(update(StudyRow).where(StudyRow.id == study_id).values(runner_until=until))
+
+
+@pytest.mark.parametrize("step", [timedelta(hours=-1), timedelta(hours=1)])
+def test_live_worker_keeps_its_study_when_the_clock_is_set(ledger, running, step):
+    """It has 30 seconds for its next heartbeat; workers count as alive meanwhile."""
+    now = ledger.database.now()
+    set_lease_of(ledger, running, now - step)
+    ledger.database.lease_clock.note(now - step)
+    assert ledger.queue.claim_next_study("other/1/0", lambda _: True, 100) is None
+    assert ledger.analyses.claim_study_without_analysis("other/1/0") is None
+    with pytest.raises(StudyBusyError):
+        ledger.studies.lease_and_start(running, lambda _: True, "other/1/0")
+    assert len(ledger.workers.list_live_workers()) == 2
+
+
+def test_lease_from_before_the_clock_was_set_back_ends(ledger, running):
+    """A process that starts later does not know that the clock was set."""
+    set_lease_of(ledger, running, ledger.database.now() + timedelta(hours=1))
+    assert ledger.queue.claim_next_study("other/1/0", lambda _: True, 100) == running

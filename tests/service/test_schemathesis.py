@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+import threading
+from contextlib import contextmanager
 
 import pytest
 from sqlalchemy import update
 
 from bln_search.storage.engine import write_session
-from bln_search.storage.tables import StudyRow, TokenRow, WorkerRow
+from bln_search.storage.tables import StudyRow, TokenRow
 from tests.end_to_end.service import Service
 from tests.support.service_world import World
 
@@ -42,6 +43,7 @@ checks.positive_data_acceptance.expected-statuses = ["2xx", "304", "401", "403",
 negative_data_rejection.expected-statuses = ["4xx"]
 """
 OWN_TOKEN = 987_654_321
+WORKER = "far/1/0"
 HOOKS = f"""
 import schemathesis
 
@@ -64,24 +66,41 @@ def running(tmp_path_factory):
     home = tmp_path_factory.mktemp("schemathesis") / "home"
     world = World(home)
     study_id = world.complete()
-    tomorrow = datetime.now(UTC) + timedelta(days=1)
     with write_session(world.ledger.database.engine) as session:
-        values = {"state": "running", "runner": "far/1/0", "runner_until": tomorrow}
-        session.execute(update(StudyRow).where(StudyRow.id == study_id).values(values))
+        session.execute(update(StudyRow).where(StudyRow.id == study_id).values(state="running", runner=WORKER))
         session.execute(
             update(TokenRow).where(TokenRow.account == "ada", TokenRow.scope == "write").values(id=OWN_TOKEN)
         )
-        session.add(WorkerRow(name="far/1/0", started_at=tomorrow, heartbeat_at=tomorrow, device="cpu", version="0"))
     secret = world.secrets["ada", "write"]
-    world.close()
     quiet = {
         "BLN_SEARCH_FREE_BYTES": "0",
         "BLN_SEARCH_REQUESTS_A_MINUTE": "1000000000",
         "BLN_SEARCH_MOST_STUDIES": "100000",
     }
-    service = Service(home, "--no-worker", **quiet).start()
-    yield service, secret, study_id
-    service.stop()
+    with send_heartbeats(world.ledger, study_id):
+        service = Service(home, "--no-worker", **quiet).start()
+        yield service, secret, study_id
+        service.stop()
+    world.close()
+
+
+@contextmanager
+def send_heartbeats(ledger, study_id):
+    """Let a worker be alive that runs the study."""
+    ended = threading.Event()
+
+    def send():
+        while True:
+            ledger.workers.record_heartbeat(WORKER, "cpu", "0")
+            ledger.attempts.record_heartbeats([], study_id, WORKER)
+            if ended.wait(10):
+                return
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
 
 
 @pytest.mark.parametrize(

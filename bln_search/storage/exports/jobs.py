@@ -45,7 +45,7 @@ class ExportJobQueue:
         """
         with self.database.write_session() as session:
             now = self.database.now(session)
-            _reclaim_lost_exports(session, worker, is_alive, now)
+            _reclaim_lost_exports(self.database, session, worker, is_alive, now)
             query = select(ExportRow).where(ExportRow.state == ExportState.REQUESTED)
             query = query.order_by(ExportRow.requested_at, ExportRow.id).limit(1)
             row = session.scalars(query.with_for_update(skip_locked=True)).first()
@@ -127,10 +127,12 @@ def _get_running_export(session: Session, token: ExportAttemptKey) -> ExportRow:
     return row
 
 
-def _reclaim_lost_exports(session: Session, worker: str, is_alive: Callable[[str], bool], now: datetime) -> None:
+def _reclaim_lost_exports(
+    database: Database, session: Session, worker: str, is_alive: Callable[[str], bool], now: datetime
+) -> None:
     query = select(ExportRow).where(ExportRow.state == ExportState.RUNNING)
     for row in session.scalars(query.with_for_update(skip_locked=True)).all():
-        is_leased = row.worker is not None and row.lease_until is not None and row.lease_until > now
+        is_leased = row.worker is not None and database.lease_clock.is_held(row.lease_until, now)
         if not is_leased or row.worker == worker or not is_alive(str(row.worker)):
             _requeue_or_fail_export(session, row, f"the worker {row.worker} stopped while it built the archive", now)
 

@@ -112,7 +112,9 @@ class AnalysisRepository:
         is_complete = StudyRow.state == StudyState.COMPLETE, StudyRow.owner != "", ~analyzed.exists()
         with self.database.write_session() as session:
             now = self.database.now(session)
-            is_free = or_(StudyRow.runner.is_(None), StudyRow.runner == worker, StudyRow.runner_until <= now)
+            after, latest = self.database.lease_clock.held_range(now)
+            is_expired = or_(StudyRow.runner_until <= after, StudyRow.runner_until > latest)
+            is_free = or_(StudyRow.runner.is_(None), StudyRow.runner == worker, is_expired)
             query = select(StudyRow).where(*is_complete, is_free)
             if study_id is not None:
                 query = query.where(StudyRow.id == study_id)

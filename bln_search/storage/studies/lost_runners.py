@@ -53,8 +53,8 @@ def release_lost_studies_of_queue(database: Database, worker: str, is_alive: Cal
         running = session.scalars(_lock_running_studies().where(StudyRow.owner != "")).all()
         now = database.now(session)
         for study in running:
-            until = study.runner_until
-            has_live_runner = study.runner and until is not None and until > now and is_alive(study.runner)
+            is_held = database.lease_clock.is_held(study.runner_until, now)
+            has_live_runner = study.runner and is_held and is_alive(study.runner)
             if not has_live_runner or study.runner == worker:
                 release_study(database, session, study, now, lost=study.runner != worker)
 

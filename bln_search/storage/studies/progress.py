@@ -82,7 +82,9 @@ class StudyThroughput:
             max(self._estimate_trial_seconds(trial, mean) - (now - trial.started_at).total_seconds(), 0.0)
             for trial in self.running
         )
-        return (running + waiting * mean) / max(1, len(self.running))
+        return max(0.0, running + waiting * mean) / max(
+            1, len(self.running)
+        )  # durations may be negative: clocks are set
 
     def _estimate_trial_seconds(self, trial: RunningTrial, mean: float) -> float:
         """The duration of a running trial. Its own epochs count only before an attempt has succeeded."""

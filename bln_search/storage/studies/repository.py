@@ -111,13 +111,13 @@ class StudyRepository:
         """
         with self.database.write_session() as session:
             study = session.get_one(StudyRow, study_id, with_for_update=True)
-            now = self.database.now(session)
-            holder, until = study.runner, study.runner_until
-            if holder is not None and holder != runner and until is not None and is_alive(holder) and until > now:
+            now, is_held = self.database.now(session), self.database.lease_clock.is_held
+            holder = study.runner
+            if holder is not None and holder != runner and is_alive(holder) and is_held(study.runner_until, now):
                 raise StudyBusyError(f"{holder} runs this study: wait for it, or stop it first")
             study.runner, study.runner_until = runner, now + LEASE
             for attempt, trial in list_running_attempts(session, study_id):
-                if is_alive(attempt.worker) and attempt.lease_until > now:
+                if is_alive(attempt.worker) and is_held(attempt.lease_until, now):
                     raise StudyBusyError(
                         f"{attempt.worker} runs this study (trial {trial.arm} seed {trial.seed}, last heartbeat at "
                         f"{attempt.heartbeat_at:%H:%M:%S} UTC): wait for it, or stop it first"
@@ -273,7 +273,7 @@ class StudyRepository:
         """
         with self.database.write_session() as session:
             study = get_and_lock_study(session, study_id)
-            has_lease = study.runner_until is not None and study.runner_until > self.database.now(session)
+            has_lease = self.database.lease_clock.is_held(study.runner_until, self.database.now(session))
             if study.state == StudyState.RUNNING and (study.owner or has_lease):
                 raise StudyBusyError("the study is running: cancel it, or stop its command, before deleting it")
             files = list_files_of_study(session, study_id)
