@@ -159,14 +159,22 @@ class ExportBuilder:
     def _wait_for_process_result(
         self, process: ArchiveProcess, token: ExportAttemptKey
     ) -> StoredArchive | BuildFailure | None:
-        """Return the result of a process; None where the worker stops before. Send heartbeats meanwhile."""
-        heartbeat_at = time.monotonic()
+        """Return the result of a process; None where the worker stops before. Send heartbeats meanwhile.
+
+        A process whose step takes longer than the timeout of a trial has failed.
+        """
+        heartbeat_at = step_at = time.monotonic()
+        timeout = self.environment.trial_timeout
         while not self._stopping.is_set():
             message = process.receive_message(timeout=0.5)
             if isinstance(message, StoredArchive | BuildFailure):
                 return message
-            if message is not None or time.monotonic() - heartbeat_at > _HEARTBEAT_INTERVAL:
-                heartbeat_at = time.monotonic()
+            now = time.monotonic()
+            step_at = step_at if message is None else now
+            if timeout is not None and now - step_at > timeout:
+                return BuildFailure(f"a step took longer than {timeout:g} s", is_machine_fault=False)
+            if message is not None or now - heartbeat_at > _HEARTBEAT_INTERVAL:
+                heartbeat_at = now
                 self.ledger.export_jobs.record_progress(token, message)
         return None
 

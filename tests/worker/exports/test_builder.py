@@ -210,3 +210,11 @@ def test_folders_of_killed_processes_are_removed_after_a_day(trained):
     trained.run(trained.builder())
     assert trained.find(record).state is ExportState.READY
     assert [folder.name for folder in trained.environment.cache.glob(".export-*")] == [".export-new"]
+
+
+def test_process_that_hangs_fails_the_export(trained, monkeypatch):
+    monkeypatch.setattr(ArchiveProcess, "receive_message", lambda _self, timeout: time.sleep(timeout / 50))
+    record = trained.request()
+    trained.run(trained.builder(environment=replace(trained.environment, trial_timeout=0.1)))
+    failed = trained.find(record)
+    assert (failed.state, failed.reason) == (ExportState.FAILED, "a step took longer than 0.1 s")
