@@ -129,7 +129,8 @@ def make_app(context: AppContext | None) -> FastAPI:
     if documentation is not None:
         app.mount("/docs", DocumentationFiles(documentation.parent), name="docs")
     add_exception_handlers(app)
-    app.openapi = lambda: get_openapi_document(app)  # type: ignore[method-assign]
+    root_path = "" if context is None else context.settings.root_path
+    app.openapi = lambda: get_openapi_document(app, root_path)  # type: ignore[method-assign]
     if context is not None:
         app.state.context = context
         app.add_middleware(RequestMiddleware, context=context)

@@ -23,6 +23,7 @@ from service.http.heavy_work import MAX_WAITING
 from service.http.page_compression import PageCompressionMiddleware
 from service.http.problems import ProblemException
 from service.http.request_ids import choose_request_id
+from service.http.root_path import add_root_path_to_headers, enter_root_path
 from service.http.throttle import THROTTLE_DELAY, RequestsPerSecondThrottle
 from service.request_body import LARGE_BODY
 
@@ -77,6 +78,7 @@ class RequestMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
+        scope = enter_root_path(scope, self.context.settings.root_path)
         request = Request(scope)
         scope.setdefault("state", {})["request_id"] = choose_request_id(request.headers.get("x-request-id"))
         response = _ResponseInterceptor(scope, send)
@@ -223,6 +225,7 @@ class _ResponseInterceptor:
             for name, value in {**_SECURITY_HEADERS, **(_DOCUMENT_HEADERS if is_document else {})}.items():
                 headers.setdefault(name, value)
             headers.setdefault("Cache-Control", "no-store")
+            add_root_path_to_headers(headers)
         await self._send(message)
 
 

@@ -41,22 +41,26 @@ _TAGS = {
     "access": "Tokens and browser sessions.",
     "operation": "Health, readiness, metrics and version; without a token.",
 }
-_SERVERS = (
-    {"url": "/", "description": "the service that returns this document"},
-    {"url": "http://127.0.0.1:8000", "description": "`bln-search serve` on this machine"},
-)
 _SECURITY: tuple[dict[str, list[str]], ...] = ({"token": []}, {"session": []})
 
 
-def get_openapi_document(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, with every problem that an operation may return."""
+def get_openapi_document(app: FastAPI, root_path: str = "") -> dict[str, Any]:
+    """Return the OpenAPI document, with every problem that an operation may return.
+
+    Args:
+        app: The application.
+        root_path: Path under which a reverse proxy serves it.
+    """
     if app.openapi_schema is None:
         document = get_openapi(
             title=app.title,
             version=app.version,
             routes=app.routes,
             description=app.description,
-            servers=list(_SERVERS),
+            servers=[
+                {"url": root_path or "/", "description": "the service that returns this document"},
+                {"url": "http://127.0.0.1:8000", "description": "`bln-search serve` on this machine"},
+            ],
             tags=[{"name": name, "description": text} for name, text in _TAGS.items()],
         )
         document["security"] = list(_SECURITY)

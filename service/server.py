@@ -6,7 +6,6 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from ipaddress import ip_address
 from types import FrameType
 
 import uvicorn
@@ -16,6 +15,7 @@ from uvicorn.server import HANDLED_SIGNALS
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.files.private import PRIVATE_FILE, make_private_file, make_private_folder
 from bln_search.core.stop_signals import STOP_SIGNALS
+from bln_search.core.urls import format_url_host, is_loopback_host
 from bln_search.settings import Settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.app import make_app, make_app_context
@@ -27,7 +27,7 @@ from service.worker_process import RestartedWorkerProcess
 
 _FIRST_ACCOUNT = "admin"
 _BACKLOG = 2048
-_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
+_LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 """Host names that are always allowed: health checks on this machine use them."""
 
 
@@ -47,17 +47,18 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
     Raises:
         ServiceError: The process cannot listen on the address.
     """
+    host = host.strip("[]")
     with (
         closing(open_and_upgrade_ledger(settings.database_url)) as ledger,
         closing(_open_listening_socket(host, port)) as listener,
     ):
-        url = f"http://{_format_url_host(host)}:{listener.getsockname()[1]}"
-        names = dict.fromkeys((*settings.hosts, _format_url_host(host), *_LOOPBACK_NAMES))
+        url = f"http://{format_url_host(host)}:{listener.getsockname()[1]}"
+        names = dict.fromkeys(map(format_url_host, (*settings.hosts, host, *_LOOPBACK_NAMES)))
         connections = settings.most_connections or default_max_connections()
-        updates = {"hosts": tuple(name.lower() for name in names), "most_connections": connections}
+        updates = {"hosts": tuple(names), "most_connections": connections}
         settings = settings.model_copy(update=updates)
         context = make_app_context(settings, ledger)
-        _print_url_and_create_first_token(context, url, with_token=_is_loopback(host))
+        _print_url_and_create_first_token(context, url, with_token=is_loopback_host(host))
         worker = RestartedWorkerProcess(settings) if with_worker else None
         try:
             server = _StreamClosingServer(make_app(context), context)
@@ -69,29 +70,22 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
 
 
 def _open_listening_socket(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    """Listen on an address, or on the first address of a host name, IPv4 before IPv6."""
     try:
-        listener.bind((host, port))
-        listener.listen(_BACKLOG)  # clients that connect now are answered as soon as the application runs
-    except OSError as error:
-        listener.close()
-        raise ServerStartError(
-            f"cannot listen on {host} port {port} ({error.strerror}); choose another with --port"
-        ) from None
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = min(addresses, key=lambda found: found[0] is not socket.AF_INET)
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            listener.listen(_BACKLOG)  # clients that connect now are answered as soon as the application runs
+        except OSError:
+            listener.close()
+            raise
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a host name"
+        raise ServerStartError(f"cannot listen on {host} port {port} ({reason}); choose another with --port") from None
     return listener
-
-
-def _format_url_host(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _print_url_and_create_first_token(context: AppContext, url: str, *, with_token: bool) -> None:
@@ -150,7 +144,9 @@ def _make_connection_limits(settings: Settings) -> ConnectionLimits:
         header_seconds=settings.header_seconds,
         body_seconds=settings.body_seconds,
         largest_body=settings.largest_body,
-        larger_bodies={RESULTS_PATH.encode(): settings.largest_results},
+        larger_bodies={
+            f"{prefix}{RESULTS_PATH}".encode(): settings.largest_results for prefix in ("", settings.root_path)
+        },
     )
 
 

@@ -1,8 +1,9 @@
-"""URLs for display, and the address of a service."""
+"""URLs for display, and the address of a service and its host."""
 
 from __future__ import annotations
 
 import re
+from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
 from bln_search.core.credentials import clean_line, redact_secrets
@@ -11,6 +12,23 @@ from bln_search.core.credentials import clean_line, redact_secrets
 def redact_password(url: str) -> str:
     """Replace the password of a URL, whatever characters it has: `sftp://ada:***@host/kept`."""
     return redact_secrets(re.sub(r"(://[^:@/]*):.*@", r"\1:***@", url, flags=re.DOTALL))
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether a host, by name or address, is this machine."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def format_url_host(host: str) -> str:
+    """A host as browsers write it: in lower case, an IPv6 address in brackets and in its shortest form."""
+    try:
+        address = ip_address(host.strip("[]"))
+    except ValueError:
+        return host.lower()
+    return f"[{address}]" if address.version == 6 else str(address)
 
 
 def parse_service_address(address: str) -> SplitResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
@@ -48,6 +49,14 @@ def _clean_location(location: str) -> str:
         return clean_line(location)
     _refuse_unusable_path(location)
     return str(_make_absolute(Path(location)))
+
+
+def _clean_root_path(path: str) -> str:
+    """The path with a slash before it and none at its end; empty for the root."""
+    parts = [part for part in path.strip().split("/") if part]
+    if not all(re.fullmatch(r"[A-Za-z0-9_~-][A-Za-z0-9._~-]*", part) for part in parts):
+        raise ValueError("write it as in /bln, with letters, digits and the characters . _ ~ -")
+    return "".join(f"/{part}" for part in parts)
 
 
 def _clean_secret(secret: SecretStr) -> SecretStr:
@@ -99,7 +108,7 @@ class Settings(BaseSettings):
     trial_timeout: Annotated[float, Field(gt=0)] | Literal["off"] = Field(
         default=21_600.0,
         description="seconds without progress (an epoch, a phase) after which the process of a trial is ended and its "
-        "attempt has failed; off for no limit",
+        "attempt has failed; the same for a step of an export; off for no limit",
     )
 
     server: SettingLine | None = Field(
@@ -112,6 +121,9 @@ class Settings(BaseSettings):
     )
     hosts: tuple[str, ...] = Field(
         default=("localhost", "127.0.0.1", "[::1]"), description="host names of the service, as a JSON list"
+    )
+    root_path: Annotated[str, AfterValidator(_clean_root_path)] = Field(
+        default="", description="path under which a reverse proxy serves the service, such as /bln; by default none"
     )
     largest_body: int = Field(default=1_000_000, ge=1000, description="largest request body in bytes")
     largest_results: int = Field(

@@ -18,13 +18,14 @@ from bln_search.reports.leaderboard_columns import LeaderboardView
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import ContextDep
 from service.http.problems import ProblemException
+from service.http.root_path import ROOT_PATH
 from service.pages.exports import exports_template_variables_of_row
 from service.pages.leaderboard.query import EstimateChoice
 from service.pages.leaderboard.rows import decimals_by_metric, make_row_with_confidence_intervals
 from service.pages.rendering.templates import make_viewer_variables, render_page_response
 from service.pages.uses import list_code_examples
 from service.routes.result_filters import ArmFilter
-from service.security import ReadableStudy, Reader
+from service.security import ReadableStudy, Reader, is_sent_over_tls
 from service.serializers import serialize_configuration
 
 router = APIRouter(include_in_schema=False)
@@ -85,11 +86,16 @@ def configuration_page(
         **exports_template_variables_of_row(context, study, first),
         can_fine_tune=board.spec.external is None
         and not (selected.uses_blend or selected.uses_optional_source_of(method)),
-        uses=list_code_examples(str(request.base_url).rstrip("/"), study.id, board.spec, first),
+        uses=list_code_examples(_find_service_address(request), study.id, board.spec, first),
         checkpoints=context.ledger.checkpoints.list_trials_by_validation_loss(study.id, first.arm, first.point)[
             :_MAX_CHECKPOINTS
         ],
     )
+
+
+def _find_service_address(request: Request) -> str:
+    """Return the address of the service as the browser reaches it, without a slash at its end."""
+    return f"http{'s' if is_sent_over_tls(request) else ''}://{request.url.netloc}{ROOT_PATH.get()}"
 
 
 def _list_settings_with_lowest_loss(board: CachedLeaderboard, configuration: InferenceConfiguration) -> list[str]:

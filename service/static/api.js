@@ -9,6 +9,17 @@ export class Refused extends Error {
   }
 }
 
+// The address of a path of the service, which a proxy may serve under a path of its own.
+export function at(path) {
+  return `${document.documentElement.dataset.root ?? ""}${path}`;
+}
+
+// The page for signing in again, which leads back to this page.
+export function signInAddress() {
+  const path = location.pathname.slice(at("").length);
+  return at(`/?next=${encodeURIComponent(path + location.search)}`);
+}
+
 export async function ask(address, options = {}) {
   let answer;
   try {

@@ -1,5 +1,5 @@
 // Charts are drawn when they come into view. Plotly is fetched then, from this service.
-import { alarm, ask } from "./api.js";
+import { alarm, ask, at } from "./api.js";
 import { narrowAxes } from "./chart_axes.js";
 
 const FIT = { responsive: true, displayModeBar: false };
@@ -12,7 +12,7 @@ let loading = null;
 function load() {
   loading ||= new Promise((resolve, reject) => {
     const script = document.createElement("script");
-    script.src = `/static/plotly.js?v=${document.querySelector("[data-plotly]").dataset.plotly}`;
+    script.src = at(`/static/plotly.js?v=${document.querySelector("[data-plotly]").dataset.plotly}`);
     script.addEventListener("load", () => resolve(window.Plotly));
     script.addEventListener("error", () => reject(new Error("the charts could not be loaded")));
     document.head.append(script);

@@ -1,5 +1,5 @@
 // Lets a worker export the network of a row, shows its progress, and downloads the archive when it is ready.
-import { alarm, ask, send } from "./api.js";
+import { alarm, ask, at, send } from "./api.js";
 import { put } from "./fragments.js";
 
 const POLL = 1000;
@@ -22,7 +22,7 @@ function finish(download) {
 async function follow(id, download) {
   let pause = POLL;
   try {
-    const answer = await ask(`${base}/parts/exports/${id}`);
+    const answer = await ask(at(`${base}/parts/exports/${id}`));
     const html = await answer.text();
     if (followed !== id) {
       return;
@@ -55,7 +55,7 @@ form?.addEventListener("submit", async (event) => {
   const fields = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
   const body = { ...fields, batch_size: Number(fields.batch_size) };
   try {
-    const answer = await send(`/api/v1${base}/exports`, "POST", body);
+    const answer = await send(at(`/api/v1${base}/exports`), "POST", body);
     await start((await answer.json()).id, true);
   } catch (problem) {
     alarm(problem.message);

@@ -1,5 +1,5 @@
 // The stream of a study's events. It ends with the study, and connects again where it breaks.
-import { ask } from "./api.js";
+import { ask, signInAddress } from "./api.js";
 
 const RETRY = 3000;
 const RETRY_BUSY = 30_000;
@@ -50,7 +50,7 @@ export class Live {
       this.listen();
     } catch (problem) {
       if (problem.status === 401) {
-        location.assign(`/?next=${encodeURIComponent(location.pathname)}`);
+        location.assign(signInAddress());
       } else if ([403, 404, 410].includes(problem.status)) {
         this.over = true;
         this.says(problem.message);

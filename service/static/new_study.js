@@ -1,5 +1,5 @@
 // The text is the study; the form changes entries of the text. Both are checked by the service while one writes.
-import { alarm, Refused, send } from "./api.js";
+import { alarm, at, Refused, send } from "./api.js";
 import { put } from "./fragments.js";
 
 const text = document.getElementById("text");
@@ -78,7 +78,7 @@ async function check(change = {}) {
   const turn = ++asked;
   const sent = text.value;
   try {
-    const answer = await (await send("/studies/new/check", "POST", { text: sent, ...change })).json();
+    const answer = await (await send(at("/studies/new/check"), "POST", { text: sent, ...change })).json();
     if (text.value !== sent && change.field) {
       await check(change);
       return;
@@ -132,8 +132,8 @@ form.addEventListener("submit", (event) => event.preventDefault());
 button.addEventListener("click", async () => {
   button.disabled = true;
   try {
-    const made = await (await send("/api/v1/studies", "POST", checked)).json();
-    location.assign(`/studies/${made.id}`);
+    const made = await (await send(at("/api/v1/studies"), "POST", checked)).json();
+    location.assign(at(`/studies/${made.id}`));
   } catch (problem) {
     alarm(problem instanceof Refused ? problem.message : "this study could not be submitted");
     button.disabled = false;

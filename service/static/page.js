@@ -1,5 +1,5 @@
 // What every page does: times in the reader's zone, light and dark, signing out.
-import { alarm, send } from "./api.js";
+import { alarm, at, send } from "./api.js";
 import { localise } from "./times.js";
 
 localise(document);
@@ -25,8 +25,8 @@ document.getElementById("theme").addEventListener("click", () => {
 
 document.getElementById("sign-out")?.addEventListener("click", async () => {
   try {
-    await send("/api/v1/session", "DELETE");
-    location.assign("/");
+    await send(at("/api/v1/session"), "DELETE");
+    location.assign(at("/"));
   } catch (problem) {
     alarm(problem.message);
   }

@@ -1,6 +1,6 @@
 // The link that `bln-search serve` prints carries a token behind the #, which browsers send nowhere. It is exchanged
 // for a cookie that no script can read, and taken out of the address.
-import { ask, send } from "./api.js";
+import { ask, at, send } from "./api.js";
 
 const state = document.getElementById("state");
 const form = document.getElementById("sign-in");
@@ -8,10 +8,11 @@ const form = document.getElementById("sign-in");
 function wanted() {
   const next = new URLSearchParams(location.search).get("next") || "/studies";
   try {
-    const target = new URL(next, location.origin);
-    return target.origin === location.origin && target.pathname !== "/" ? target.href : "/studies";
+    const { origin, pathname, search, hash } = new URL(next, location.origin);
+    const isPage = origin === location.origin && pathname !== "/";
+    return isPage ? `${origin}${at(pathname + search + hash)}` : at("/studies");
   } catch {
-    return "/studies";
+    return at("/studies");
   }
 }
 
@@ -28,7 +29,7 @@ function askFor(reason) {
 
 async function signIn(token) {
   try {
-    await send("/api/v1/session", "POST", { token });
+    await send(at("/api/v1/session"), "POST", { token });
     goOn();
   } catch (problem) {
     askFor(`Not signed in: ${problem.message}.`);
@@ -43,7 +44,7 @@ async function start() {
     return;
   }
   // A link on another site brings no cookie along; a question from this page does.
-  const known = await ask("/signed-in").then((answer) => answer.json()).catch(() => false);
+  const known = await ask(at("/signed-in")).then((answer) => answer.json()).catch(() => false);
   if (known) {
     goOn();
   } else {

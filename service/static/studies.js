@@ -1,5 +1,6 @@
 // The list of studies, kept up to date in place: rows stay where they are, with their focus and their selection.
 // A study that is new, gone or in another place is announced, and shown when the reader asks for it.
+import { at, signInAddress } from "./api.js";
 import { fillAnswers } from "./study_answers.js";
 import { countSelected, watchSelection } from "./study_selection.js";
 import { localise } from "./times.js";
@@ -85,9 +86,9 @@ function showNewest() {
 }
 
 async function request() {
-  const answer = await fetch(`/studies/rows${location.search}`, { headers: { "If-None-Match": etag } });
+  const answer = await fetch(at(`/studies/rows${location.search}`), { headers: { "If-None-Match": etag } });
   if (answer.status === 401) {
-    location.assign(`/?next=${encodeURIComponent(location.pathname + location.search)}`);
+    location.assign(signInAddress());
   }
   if (answer.status === 304) {
     return null;

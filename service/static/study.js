@@ -1,6 +1,6 @@
 // A study as it goes on. The service renders what changes; the head of the page is brought up to date once a second at
 // most, and the parts that cost the service more less often.
-import { alarm } from "./api.js";
+import { alarm, at } from "./api.js";
 import { draw } from "./charts.js";
 import { confirmed } from "./dialog.js";
 import { addLines, fetchPart } from "./fragments.js";
@@ -12,7 +12,7 @@ const KEPT = 200;
 const QUEUE_INTERVAL = 15_000;
 const ORDER = ["cells", "leading", "answer", "curves"];
 const root = document.getElementById("study");
-const base = `/studies/${root.dataset.id}`;
+const base = at(`/studies/${root.dataset.id}`);
 const log = document.getElementById("log");
 const connection = document.getElementById("live");
 let lines = "";
@@ -118,7 +118,7 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
   try {
     await perform(action, study);
     if (action === "delete") {
-      location.assign("/studies");
+      location.assign(at("/studies"));
       return;
     }
     await fetchPart(base, "head");

@@ -1,6 +1,6 @@
 // What can be done with a study. The service writes the allowed actions, and what the questions need, into the data of
 // an element: the row of the list, or the head of the study's page.
-import { send } from "./api.js";
+import { at, send } from "./api.js";
 
 const WAIT_SECONDS = 60;
 
@@ -9,7 +9,7 @@ export function allows(action, study) {
 }
 
 export function address(study) {
-  return `/api/v1/studies/${study.dataset.study}`;
+  return at(`/api/v1/studies/${study.dataset.study}`);
 }
 
 // A running study is cancelled first; its worker stops within seconds.

@@ -1,5 +1,5 @@
 // The list is there at once; the recommended configuration of each study is asked for afterwards.
-import { ask } from "./api.js";
+import { ask, at } from "./api.js";
 
 const AT_ONCE = 25;
 
@@ -17,7 +17,7 @@ function put(row, part) {
 
 async function fill(rows) {
   const query = new URLSearchParams(rows.map((row) => ["study", row.dataset.study]));
-  const answer = await ask(`/studies/best?${query}`);
+  const answer = await ask(at(`/studies/best?${query}`));
   const found = new DOMParser().parseFromString(await answer.text(), "text/html");
   rows.forEach((row) => put(row, found.querySelector(`[data-study="${row.dataset.study}"]`)));
 }

@@ -1,10 +1,10 @@
 // Title, tags, priority and notes of a study, edited in place. A change by somebody else in between is told beside the
 // field; what was typed stays until it is saved or dropped.
-import { ask } from "./api.js";
+import { ask, at } from "./api.js";
 
 const root = document.getElementById("study");
 const details = document.getElementById("details");
-const api = `/api/v1/studies/${root.dataset.id}`;
+const api = at(`/api/v1/studies/${root.dataset.id}`);
 const name = root.querySelector("h1").firstChild.textContent.trim();
 const TRIES = 3;
 let revision = details.dataset.revision;
@@ -49,7 +49,7 @@ function close(field) {
 
 // The present values, as the service renders them; open fields keep what was typed.
 async function refresh() {
-  const found = new DOMParser().parseFromString(await (await ask(`/studies/${root.dataset.id}/parts/details`)).text(), "text/html");
+  const found = new DOMParser().parseFromString(await (await ask(at(`/studies/${root.dataset.id}/parts/details`))).text(), "text/html");
   const present = found.getElementById("details").dataset.revision;
   if (Number(present) < Number(revision)) {
     return; // the answer to an earlier request

@@ -1,7 +1,8 @@
 // Access tokens.
+import { at } from "./api.js";
 import { makeSecrets, revokeSecrets } from "./secrets.js";
 
-const API = "/api/v1/tokens";
+const API = at("/api/v1/tokens");
 
 function describe(given) {
   const wish = { label: given.get("label"), scope: given.get("scope") };

@@ -1,5 +1,5 @@
 // Tries the failed trials of a study again, and shows the study.
-import { alarm, send } from "./api.js";
+import { alarm, at, send } from "./api.js";
 
 const button = document.getElementById("retry");
 
@@ -7,8 +7,8 @@ button.addEventListener("click", async () => {
   button.disabled = true;
   const { study } = button.dataset;
   try {
-    await send(`/api/v1/studies/${study}/retry-failed`, "POST");
-    location.assign(`/studies/${study}`);
+    await send(at(`/api/v1/studies/${study}/retry-failed`), "POST");
+    location.assign(at(`/studies/${study}`));
   } catch (problem) {
     alarm(problem.message);
     button.disabled = false;

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import socket
+from contextlib import closing
+
 import pytest
 
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.app import make_app_context
-from service.server import _is_loopback, _print_url_and_create_first_token
+from service.server import ServerStartError, _open_listening_socket, _print_url_and_create_first_token
 from service.worker_process import make_worker_environment_variables
 
 
@@ -31,12 +34,20 @@ def test_first_token_is_printed_once_and_only_on_loopback(context, home, capsys,
     assert capsys.readouterr().out == "bln-search: http://here:1\n"
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [("127.0.0.1", True), ("127.0.0.9", True), ("::1", True), ("localhost", True), ("0.0.0.0", False), ("box", False)],
-)
-def test_loopback_addresses_are_recognized(host, loopback):
-    assert _is_loopback(host) is loopback
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
+def test_service_listens_on_addresses_of_both_families(host):
+    with (
+        closing(_open_listening_socket(host, 0)) as listener,
+        socket.create_connection(listener.getsockname()[:2], timeout=5),
+    ):
+        connection, _ = listener.accept()
+        connection.close()
+
+
+@pytest.mark.parametrize("host", ["a..b", "192.0.2.1", "2001:db8::1"])
+def test_address_that_cannot_be_opened_is_one_error(host):
+    with pytest.raises(ServerStartError, match="choose another"):
+        _open_listening_socket(host, 0)
 
 
 def test_password_of_a_file_is_not_in_the_workers_environment(tmp_path, monkeypatch):

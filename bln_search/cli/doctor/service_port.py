@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator
 
 from bln_search.cli.doctor.finding import Finding, fault, ok
+from bln_search.core.urls import format_url_host
 
 _TIMEOUT = 3.0
 """Seconds within which a service must answer."""
@@ -16,7 +17,7 @@ _TIMEOUT = 3.0
 
 def iter_service_port_findings(host: str, port: int) -> Iterator[Finding]:
     """Check that the port is free, or that a service of bln-search answers there."""
-    address = f"{host}:{port}"
+    address = f"{format_url_host(host)}:{port}"
     try:
         with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as listener:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -12,7 +12,7 @@ import typer
 from bln_search.cli.sources.studies import LedgerSource, ServiceSource, StudySource
 from bln_search.core.credentials import clean_token
 from bln_search.core.errors import MissingPackageError, SpecError, UnknownStudyError
-from bln_search.core.urls import parse_service_address, redact_password
+from bln_search.core.urls import is_loopback_host, parse_service_address, redact_password
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from bln_search.client import Client
 
 DEFAULT_SERVER = "http://127.0.0.1:8000"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @contextmanager
@@ -100,7 +99,7 @@ def open_service_client(server: str | None, token: str | None, settings: Setting
 
 def _is_on_this_machine(address: str) -> bool:
     try:
-        return parse_service_address(address).hostname in _LOOPBACK
+        return is_loopback_host(parse_service_address(address).hostname or "")
     except ValueError:
         return False  # the client reports it
 

@@ -26,6 +26,7 @@ from bln_search.reports.formatting import (
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning, find_unranked_reason
 from bln_search.specs.sections.space import format_encoded_point, format_point
 from bln_search.storage.tokens import Bearer, TokenKind
+from service.http.root_path import ROOT_PATH, add_root_path_to_page
 from service.pages.rendering import labels
 from service.pages.rendering.assets import assets_version, get_plotly_script_version
 from service.pages.rendering.documentation import find_document_url
@@ -105,8 +106,8 @@ def render_page_response(
         charts: The page contains charts.
         values: Variables of the template.
     """
-    text = get_template_environment().get_template(template).render(path=request.url.path, charts=charts, **values)
-    return HTMLResponse(text, status, headers=CHART_HEADERS if charts else None)
+    values |= {"path": request.url.path, "root_path": ROOT_PATH.get(), "charts": charts}
+    return HTMLResponse(render_fragment_text(template, **values), status, headers=CHART_HEADERS if charts else None)
 
 
 def render_fragment_response(template: str, **values: Any) -> HTMLResponse:
@@ -116,7 +117,7 @@ def render_fragment_response(template: str, **values: Any) -> HTMLResponse:
 
 def render_fragment_text(template: str, **values: Any) -> str:
     """Render a part of a page as text."""
-    return get_template_environment().get_template(template).render(**values)
+    return add_root_path_to_page(get_template_environment().get_template(template).render(**values))
 
 
 def url_with_query(path: str, **parameters: Any) -> str:
