@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import numpy as np
+import torch
 from pydantic import ValidationError
 from torch import nn
 
@@ -31,6 +32,7 @@ from bln_search.api.preparation import PreparedNetwork
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.layers import RankedLayers
 from bln_search.api.weighted_search import find_search_weights
+from bln_search.core.class_prior import ClassPriorBaseline, compute_class_prior_baseline
 from bln_search.core.enums import (
     Correction,
     LayerScope,
@@ -41,6 +43,7 @@ from bln_search.core.enums import (
 )
 from bln_search.core.errors import DataError, ModelError
 from bln_search.evaluation.adapted_network import Forward
+from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.isolated_passes import untouched_networks
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
@@ -59,6 +62,7 @@ from bln_search.search.layers.search import (
 from bln_search.search.layers.strategies import StrategyOptions
 from bln_search.specs.problems import problems_from_pydantic_errors
 from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
@@ -215,6 +219,7 @@ def search_layers(
         seeds=[0],
         loss=describe_score(scoring),
         has_accuracy=last_score_had_correctness(scoring),
+        class_prior=_compute_class_prior(batches) if scoring is cross_entropy_and_correctness else None,
     )
     return RankedLayers(
         result,
@@ -223,6 +228,11 @@ def search_layers(
         blends={name: layer.blend for name, layer in kept.items() if layer.blend is not None},
         measured_with=measured.measured_with,
     )
+
+
+def _compute_class_prior(batches: Sequence[MiniBatch]) -> ClassPriorBaseline | None:
+    """What predicting the frequencies of the classes of these mini-batches reaches."""
+    return compute_class_prior_baseline(torch.cat([classes for _, classes in batches]).cpu().bincount().tolist())
 
 
 @contextmanager
