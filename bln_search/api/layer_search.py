@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -41,7 +42,7 @@ from bln_search.core.enums import (
     UngroupedLayers,
     parse_enum,
 )
-from bln_search.core.errors import DataError, ModelError
+from bln_search.core.errors import DataError, MissingPackageError, ModelError
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
@@ -104,7 +105,7 @@ def search_layers(
         test_loader: Mini-batches on which the chosen configurations are reported.
         search: `exact` evaluates every per-layer configuration, up to 2²⁴; `beam`, `coordinate`, `tpe`, `racing` and
             `random` spend `evaluations` for each choice of a configuration. By default `exact` if possible, otherwise
-            `coordinate`.
+            `coordinate`. `tpe` needs the extra `search`.
         groups: Patterns of layer names by the name of a group whose layers share a configuration, as in
             {"early": ["features.*"]}.
         others: Layers that no group names: `free`, each has a configuration of its own; `shared`, they share one; or
@@ -132,6 +133,7 @@ def search_layers(
             than folds.
         ValueError: Another argument is invalid.
         TypeError: `score` is neither a name nor a function, or `forward` or `target` is no function.
+        MissingPackageError: Optuna is not installed, and `search` is `tpe`.
 
     Example:
         layered = bln_search.search_layers(model, train_loader, validation_loader)
@@ -287,7 +289,14 @@ def _parse_layers_spec(
     groups: Mapping[str, Sequence[str]] | None,
     budget: Mapping[str, int],
 ) -> LayerSearchSpec:
-    """The arguments as a section of a study. Raises ValueError for arguments that a study would reject."""
+    """The arguments as a section of a study.
+
+    Raises:
+        ValueError: A study would reject an argument.
+        MissingPackageError: Optuna is not installed, and `search` is `tpe`.
+    """
+    if search is LayerSearchAlgorithm.TPE and find_spec("optuna") is None:
+        raise MissingPackageError("optuna", "search")
     section = {
         "scope": LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
         "groups": None if groups is None else {name: tuple(patterns) for name, patterns in groups.items()},

@@ -76,7 +76,6 @@ class RecommendationsByBatchSizeAndCriterion(ResultTable):
             A `plotly.graph_objects.Figure`.
 
         Raises:
-            MissingPackageError: plotly is not installed.
             ValueError: The criterion is unknown.
         """
         items = [item for item in self.recommendations if item.over == over]

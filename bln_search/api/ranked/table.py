@@ -191,7 +191,6 @@ class RankedConfigurations(RankedRows, ResultTable):
         networks over networks and examples.
 
         Raises:
-            MissingPackageError: plotly is not installed.
             ModelError: No row has a value, or there are fewer than two examples.
         """
         keys = self._ranked_keys[:MAX_COMPARED_ROWS]
