@@ -148,6 +148,6 @@ def make_app_context(settings: Settings, ledger: Ledger) -> AppContext:
         rate_limiter=RateLimiter(settings.requests_a_minute),
         metrics=ServiceMetrics(LedgerCollector(ledger.monitoring, settings)),
         event_feed=EventFeed(ledger),
-        readiness=make_readiness_cache(ledger),
+        readiness=make_readiness_cache(ledger, settings.checkpoint_store),
         sessions_in_memory=SessionsInMemory(ledger.tokens),
     )

@@ -31,6 +31,7 @@ from bln_search.core.errors import (
     TagError,
     TokenManagementError,
     UnknownStudyError,
+    WrongCheckpointStoreError,
 )
 from service.http.problems import (
     MEDIA_TYPE,
@@ -59,6 +60,7 @@ _PROBLEM_BY_ERROR: tuple[tuple[type[BlnSearchError], int, str], ...] = (
     (StorageFullError, 507, "storage-full"),
     (SchemaChangedError, 503, "upgraded"),
     (LedgerError, 503, "database"),
+    (WrongCheckpointStoreError, 503, "wrong-store"),
     (CheckpointStoreError, 503, "checkpoints"),
     (BlnSearchError, 500, "error"),
 )
@@ -72,6 +74,8 @@ _PUBLIC_DETAILS = {
     "upgraded": "the database was upgraded while this service runs: nothing can be changed until it is "
     "restarted with the matching version of bln-search",
     "storage-full": "the disk is full: nothing was written; the operator of this service must free disk space",
+    "wrong-store": "this service does not see the checkpoint store of its database, so nothing can be downloaded: its "
+    "operator must mount that store",
     "checkpoints": "the checkpoints cannot be reached at the moment; try again",
 }
 """Details of the response instead of messages that reveal internals; the log has the message."""

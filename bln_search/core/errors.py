@@ -11,7 +11,7 @@ BlnSearchError
 ├── LedgerError          the database cannot do what a command needs
 │   ├── DamagedRecordError  a record cannot be decoded
 │   ├── UnknownStudyError
-│   │   └── AmbiguousStudyError  a name belongs to studies of other accounts
+│   │   └── AmbiguousStudyError  a name does not determine a study
 │   ├── StaleAttemptError   an attempt reported after it had ended
 │   ├── StudyBusyError      another process runs this study
 │   ├── StudyLeaseLostError      another process runs the study now, or it was deleted
@@ -26,6 +26,7 @@ BlnSearchError
 ├── ExportLimitError     an account has as many open exports as are allowed
 ├── StorageFullError     the disk is full
 ├── CheckpointStoreError a checkpoint store cannot be reached, or refuses access
+│   └── WrongCheckpointStoreError  the networks of the database are in another store
 ├── BackupError          a backup cannot be created or restored, or is damaged
 ├── OutputFileError      an output file cannot be written
 ├── TrialProcessLostError  this machine cannot start processes for trials, or loses them at once
@@ -104,7 +105,7 @@ class UnknownStudyError(LedgerError):
 
 
 class AmbiguousStudyError(UnknownStudyError):
-    """A name does not determine a study, because studies of other accounts have it: only their numbers do."""
+    """A name does not determine a study: only the numbers of the studies that have it do."""
 
 
 class StaleAttemptError(LedgerError):
@@ -170,6 +171,10 @@ class StorageFullError(BlnSearchError):
 
 class CheckpointStoreError(BlnSearchError):
     """The checkpoint store cannot be reached or refuses access; finished results are stored."""
+
+
+class WrongCheckpointStoreError(CheckpointStoreError):
+    """The networks of the database are in another checkpoint store, or this process does not see theirs."""
 
 
 class BackupError(BlnSearchError):

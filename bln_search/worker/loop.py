@@ -167,7 +167,7 @@ class QueueWorker:
         """Whether the checkpoint store works again after an error; always where none occurred."""
         if self.is_store_lost:
             try:
-                self.ledger.checkpoints.check_store_exists(self.environment.checkpoints)
+                self.ledger.checkpoints.check_store(self.environment.checkpoints)
                 self.environment.checkpoints.check_read_and_write_access()
             except (CheckpointStoreError, StorageFullError):
                 return False
@@ -180,10 +180,10 @@ class QueueWorker:
         log_fields = {"study_id": study_id}
         _log.info("study %d: claimed", study_id, extra=log_fields)
         try:
-            self.ledger.checkpoints.check_store_exists(self.environment.checkpoints)
+            self.ledger.checkpoints.check_store(self.environment.checkpoints)
             for remark in run_preflight_checks(self.ledger.studies.get(study_id).spec, self.environment):
                 _log.warning("study %d: %s", study_id, remark, extra=log_fields)
-            self.ledger.checkpoints.write_ownership_marker_of_database(self.environment.checkpoints)
+            self.ledger.checkpoints.claim_store(self.environment.checkpoints)
             watcher, should_stop = _LoggingRunWatcher(study_id), self.stopping.is_set
             checkpoints = self.environment.checkpoints
             state = run_study(

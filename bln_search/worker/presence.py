@@ -46,7 +46,7 @@ class HeartbeatSender:
 
     def _send_heartbeat(self) -> None:
         self._call_and_log_errors(self._renew_study_lease)
-        self._call_and_log_errors(lambda: self.ledger.studies.release_studies_of_ended_processes(may_be_alive))
+        self._call_and_log_errors(lambda: self.ledger.studies.release_lost_studies(may_be_alive))
         self._call_and_log_errors(lambda: self.ledger.workers.record_heartbeat(self.name, self.device, VERSION))
 
     def _renew_study_lease(self) -> None:

@@ -13,7 +13,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import BlnSearchError
 from bln_search.core.files.disk import measure_disk_usage
 from bln_search.settings import Settings
-from bln_search.storage.checkpoints.ownership import is_ownership_marker
+from bln_search.storage.checkpoints.ownership import is_marker
 from bln_search.storage.monitoring import LedgerMetrics, LedgerMonitor
 from service.caching.ttl_cache import ExpiringCachedValue, T
 
@@ -110,11 +110,7 @@ def count_checkpoint_files_and_bytes(settings: Settings) -> tuple[int, int] | No
     if not isinstance(store, FolderStore):
         return None
     try:
-        sizes = [
-            file.size
-            for file in store.iter_files()
-            if not file.name.startswith(".") and not is_ownership_marker(file.name)
-        ]
+        sizes = [file.size for file in store.iter_files() if not file.name.startswith(".") and not is_marker(file.name)]
     except OSError:
         return None
     return len(sizes), sum(sizes)

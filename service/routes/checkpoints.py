@@ -53,8 +53,10 @@ def get_checkpoint(
         )
     except FileNotFoundError:
         freed_at = context.ledger.checkpoints.find_freed_time(study.id, record.file)
-        reason = "is missing in the checkpoint store"
-        if freed_at is not None:
+        if freed_at is None:
+            context.ledger.checkpoints.check_store(settings.checkpoint_store)
+            reason = "is missing in the checkpoint store"
+        else:
             reason = f"was removed on {freed_at:%Y-%m-%d} to free disk space; its results are kept"
         raise ProblemException(404, "file-gone", f"the file {record.file} {reason}") from None
     except DamagedFileError as error:

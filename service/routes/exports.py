@@ -84,6 +84,7 @@ def download_export(study: ReadableStudy, export_id: ExportId, context: ContextD
     except (FileNotFoundError, DamagedFileError) as error:
         if isinstance(error, DamagedFileError):
             _log.error("archive %s is damaged: SHA-256 %s, recorded %s", archive.file, error.digest, archive.sha256)
+        context.ledger.checkpoints.check_store(settings.checkpoint_store)
         context.ledger.exports.mark_archive_lost(study.id, record.id)
         raise _make_not_ready_problem(get_export_record(context, study.id, export_id)) from None
 
@@ -94,4 +95,6 @@ def _make_not_ready_problem(record: ExportRecord) -> ProblemException:
         return ProblemException(409, "not-ready", detail, headers={"Retry-After": _RETRY_SECONDS})
     if record.state is ExportState.FAILED:
         return ProblemException(409, "export-failed", f"export {record.id} cannot be built: {record.reason}")
-    return ProblemException(410, "export-expired", f"the archive of export {record.id} was deleted: request it again")
+    return ProblemException(
+        410, "export-expired", f"the archive of export {record.id} is not stored any more: request it again"
+    )

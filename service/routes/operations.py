@@ -17,7 +17,9 @@ from service.schemas.operations import Health, Readiness, Version
 router = APIRouter(tags=["operation"])
 T = TypeVar("T")
 _limiter = CapacityLimiter(2)
-_DATABASE_HANGS = Readiness(ready=False, schema_revision=None, workers=0, detail="the database does not answer")
+_NO_ANSWER = Readiness(
+    ready=False, schema_revision=None, workers=0, detail="the database, or the checkpoint store, does not answer"
+)
 
 
 @router.get("/healthz", operation_id="get_health")
@@ -28,10 +30,8 @@ async def get_health() -> Health:
 
 @router.get("/readyz", operation_id="get_readiness", responses={503: {"model": Readiness}})
 async def get_readiness(context: ContextDep, response: Response) -> Readiness:
-    """Whether the database has the schema of this version and a worker is running."""
-    readiness = (
-        context.readiness.find_fresh_value() or await _run_in_reserved_thread(context.readiness) or _DATABASE_HANGS
-    )
+    """Whether the database has the schema of this version and its checkpoints, and a worker is running."""
+    readiness = context.readiness.find_fresh_value() or await _run_in_reserved_thread(context.readiness) or _NO_ANSWER
     if not readiness.ready:
         response.status_code = 503
     return readiness

@@ -7,7 +7,7 @@ import hashlib
 import httpx
 import pytest
 
-from bln_search.storage.checkpoints.ownership import is_ownership_marker
+from bln_search.storage.checkpoints.ownership import is_marker
 from tests.contracts.buckets import bucket_server
 from tests.end_to_end.commands import call, start
 from tests.end_to_end.service import Service
@@ -45,7 +45,7 @@ def kept():
 
     listed = boto3.client("s3").list_objects_v2(Bucket="kept", Prefix="networks/")
     names = {one["Key"].removeprefix("networks/") for one in listed.get("Contents", [])}
-    return {name for name in names if not is_ownership_marker(name)}
+    return {name for name in names if not is_marker(name)}
 
 
 def test_networks_go_to_the_bucket_and_nowhere_else(finished):

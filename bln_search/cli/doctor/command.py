@@ -77,14 +77,14 @@ def _iter_findings(
     yield from iter_check_findings("folders", lambda: iter_written_folder_findings(settings))
     if find_missing_training_package_error() is None:
         yield from iter_check_findings("data sets", lambda: iter_data_set_findings(settings, data))
-    yield from iter_check_findings("checkpoints", lambda: iter_checkpoint_store_findings(settings))
+    yield from iter_check_findings("checkpoints", lambda: iter_checkpoint_store_findings(settings, database))
     yield from iter_check_findings("service port", lambda: iter_service_port_findings(host, port))
 
 
 def _iter_device_findings(settings: Settings, device: str, data: Path | None, *, quick: bool) -> Iterator[Finding]:
     """Check device, precision, equality and speed; the last two need the device."""
     if find_missing_training_package_error() is not None:
-        yield skipped("device", "needs the extra `search`")
+        yield skipped("device", "needs the extra `train`")
         return
     missing = list(iter_check_findings("device", lambda: iter_missing_device_findings(device)))
     yield from missing

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def iter_version_findings() -> Iterator[Finding]:
-    """Report the versions of Python and this package, and where studies can run those of torch and CUDA."""
+    """Report the versions of Python and this package, and with the extra `train` those of torch and CUDA."""
     versions = f"bln-search {VERSION}, Python {platform.python_version()}"
     missing = find_missing_training_package_error()
     if missing is not None:
         yield fault(
-            "versions", f"{versions}; {missing}", "install the extra `search`, except on a machine that only serves"
+            "versions", f"{versions}; {missing}", "install the extra `train`, except on a machine that only serves"
         )
         return
     import torch
@@ -68,13 +68,23 @@ def iter_missing_device_findings(name: str) -> Iterator[Finding]:
 
 
 def iter_precision_findings() -> Iterator[Finding]:
-    """Check that trials compute in single precision whatever this process allows."""
+    """Check that trials compute in single precision whatever this process allows; flags of GPUs only with a GPU."""
+    import torch
+
     from bln_search.norms.precision import read_precision_flags, use_full_float32_precision
 
-    outside = {name: value for name, value in read_precision_flags().items() if value not in ("none", "ieee")}
+    has_gpu = torch.cuda.is_available()
+
+    def read_flags_other_than(*accepted: str) -> dict[str, str]:
+        flags = read_precision_flags().items()
+        return {
+            name: value for name, value in flags if value not in accepted and (has_gpu or name.startswith("mkldnn"))
+        }
+
+    outside = read_flags_other_than("none", "ieee")
     with use_full_float32_precision():
-        inside = {name: value for name, value in read_precision_flags().items() if value != "ieee"}
-    override = os.environ.get("NVIDIA_TF32_OVERRIDE")
+        inside = read_flags_other_than("ieee")
+    override = os.environ.get("NVIDIA_TF32_OVERRIDE") if has_gpu else None
     if inside or override not in (None, "0"):
         what = ", ".join(f"{name} is {value}" for name, value in inside.items()) or f"NVIDIA_TF32_OVERRIDE={override}"
         yield fault(

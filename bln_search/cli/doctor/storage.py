@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from sqlalchemy.engine import make_url
 
 from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
 from bln_search.cli.maintenance.data import count_missing_and_all_files
-from bln_search.core.checkpoints import FolderStore
-from bln_search.core.errors import BlnSearchError
+from bln_search.core.checkpoints import CheckpointStore, FolderStore
+from bln_search.core.errors import BlnSearchError, LedgerError, WrongCheckpointStoreError
 from bln_search.core.files.disk import find_disk_space_problem, measure_disk_usage
 from bln_search.settings import Settings
 from bln_search.storage.ledger import Ledger, open_ledger_without_schema_check
@@ -185,18 +185,39 @@ def iter_data_set_findings(settings: Settings, data: Path | None) -> Iterator[Fi
             yield fault(f"data set {name}", detail, f"run `bln-search data fetch {name}`")
 
 
-def iter_checkpoint_store_findings(settings: Settings) -> Iterator[Finding]:
-    """Check that the checkpoint store takes, returns and deletes a file; a folder that is missing is not created."""
+def iter_checkpoint_store_findings(settings: Settings, url: str | None) -> Iterator[Finding]:
+    """Check that the checkpoint store is that of the database, and takes, returns and deletes a file.
+
+    A folder that is missing is not created.
+
+    Args:
+        settings: The settings.
+        url: Database URL; by default that of the settings.
+    """
     store = settings.checkpoint_store
     try:
+        _check_store_of_database(url or settings.database_url, store)
         if isinstance(store, FolderStore) and not store.exists() and find_write_problem(store.path) is None:
             detail = f"{store} does not exist; the first run creates it. If trials ran with it, mount it"
             yield skipped("checkpoints", detail)
             return
         store.check_read_and_write_access()
+    except WrongCheckpointStoreError as error:
+        detail, _, remedy = str(error).partition("; ")
+        yield fault("checkpoints", detail, remedy)
     except (BlnSearchError, OSError) as error:
         reason = f"{store}: {error.strerror or error}" if isinstance(error, OSError) else str(error)
         remedy = "correct BLN_SEARCH_CHECKPOINTS, or its credentials and access rights"
         yield fault("checkpoints", reason, remedy)
     else:
         yield ok("checkpoints", f"{store}: a file was written, read and deleted")
+
+
+def _check_store_of_database(url: str, store: CheckpointStore) -> None:
+    """Raise CheckpointStoreError unless the store is that of a database, whose own faults have other findings."""
+    with suppress(LedgerError):
+        if _find_missing_sqlite_file(url) is not None:
+            return
+        with closing(open_ledger_without_schema_check(url)) as ledger:
+            if ledger.find_schema_revision() == newest_known_schema_revision():
+                ledger.checkpoints.check_store(store)

@@ -20,6 +20,7 @@ from bln_search.cli.extras import find_missing_training_package_error
 from bln_search.cli.output import RecordsFormat, print_note
 from bln_search.cli.records import print_records, time_to_iso_text
 from bln_search.cli.sources.opening import find_service_address, open_service_client
+from bln_search.core.errors import MissingPackageError
 from bln_search.core.files.disk import find_disk_space_problem
 from bln_search.core.files.log_files import LogFileSettings
 from bln_search.core.logs import configure_logging
@@ -41,7 +42,10 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the REST API, and start a worker. The first start prints a link with an access token, once."""
-    from service.server import serve_forever
+    try:
+        from service.server import serve_forever
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name, "web") from None
 
     settings = load_settings()
     _configure_process_logs(settings)
@@ -100,6 +104,7 @@ def worker(
     with ExitStack() as stack:
         trial_executor = stack.enter_context(executor_context)
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
+        ledger.checkpoints.check_store_at_start(environment.checkpoints)
 
         def find_problem_of_result_folders() -> str | None:
             return find_disk_space_problem(settings.output_folders, settings.free_bytes)

@@ -60,10 +60,10 @@ def run(
     with ExitStack() as stack:
         trial_executor = stack.enter_context(executor_context)
         ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
-        ledger.checkpoints.check_store_exists(environment.checkpoints)
+        ledger.checkpoints.check_store(environment.checkpoints)
         environment.checkpoints.check_read_and_write_access()  # creates the folder
+        ledger.checkpoints.claim_store(environment.checkpoints)
         study_id = ledger.studies.store_study_once(study)
-        ledger.checkpoints.write_ownership_marker_of_database(environment.checkpoints)
         with choose_progress_watcher(trial_executor.num_parallel_trials, quiet=quiet) as watcher:
             state = run_study(
                 ledger,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection, delete, func, insert, select, text
 
-from bln_search.storage.tables import ExportRow, Table
+from bln_search.storage.tables import CheckpointStoreRow, ExportRow, Table
 
 _BATCH = 200
 """Number of rows in memory: some rows have a megabyte."""
@@ -14,7 +14,10 @@ _BATCH = 200
 _TABLES = Table.metadata.sorted_tables
 """The tables in an order in which every table follows those that it refers to."""
 
-_NOT_COPIED = (ExportRow.__tablename__,)
+_OF_THIS_DATABASE = CheckpointStoreRow.__tablename__
+"""The table of the checkpoint store, which is that of one database, not of its copies."""
+
+_NOT_COPIED = (ExportRow.__tablename__, _OF_THIS_DATABASE)
 """Tables that are empty in a copy: backups do not contain the archives of exports."""
 
 _TABLES_WITH_ID = tuple(table.name for table in _TABLES if "id" in table.columns)
@@ -23,7 +26,7 @@ _TABLES_WITH_ID = tuple(table.name for table in _TABLES if "id" in table.columns
 def copy_and_count_all_rows(source: Connection, target: Connection) -> dict[str, int]:
     """Copy the rows of `source` into the empty tables of `target`; returns their number by table.
 
-    Exports are left out.
+    Exports and the checkpoint store are left out.
     """
     counts = {}
     for table in _TABLES:
@@ -38,9 +41,10 @@ def copy_and_count_all_rows(source: Connection, target: Connection) -> dict[str,
 
 
 def delete_all_rows(target: Connection) -> None:
-    """Delete every row of every table."""
+    """Delete every row of every table, except its checkpoint store."""
     for table in reversed(_TABLES):
-        target.execute(delete(table))
+        if table.name != _OF_THIS_DATABASE:
+            target.execute(delete(table))
 
 
 def read_last_assigned_ids(connection: Connection) -> dict[str, int]:

@@ -16,8 +16,9 @@ from bln_search.core.errors import CheckpointStoreError, LedgerError
 from bln_search.core.exports import ARCHIVE_SUFFIX
 from bln_search.core.states import AttemptState
 from bln_search.core.training_states import TRAINING_STATE_SUFFIX
-from bln_search.storage.checkpoints.ownership import is_ownership_marker, iter_other_owning_databases
+from bln_search.storage.checkpoints.ownership import is_marker, iter_other_owning_databases
 from bln_search.storage.checkpoints.prunable_files import PrunableFilesOfStudy
+from bln_search.storage.checkpoints.store_link import check_store
 from bln_search.storage.database import Database
 from bln_search.storage.needed_files import list_files_in_use, list_possible_training_state_files
 from bln_search.storage.studies.lookup import read_study_list_version
@@ -81,13 +82,15 @@ class GarbageCollector:
             prunable: Networks that are treated as freed.
 
         Raises:
+            WrongCheckpointStoreError: the networks of the database are in another store.
             LedgerError: the database has no study, or another database uses the store: its files would look unneeded.
         """
         if age < MIN_AGE:
             raise LedgerError("files younger than an hour may belong to a running trial: give --older-than 1h or more")
+        check_store(self.database, checkpoints)
         self._check_sole_owner(checkpoints)
         # first: a row that is added later belongs to a file that is too recent, or is read below
-        stored = [file for file in checkpoints.iter_files() if not is_ownership_marker(file.name)]
+        stored = [file for file in checkpoints.iter_files() if not is_marker(file.name)]
         cutoff = self._compute_removal_cutoff(age)
         with self.database.read_session() as session:
             if stored and not session.scalar(select(func.count()).select_from(StudyRow)):

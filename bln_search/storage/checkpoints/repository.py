@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from datetime import datetime
 
 from sqlalchemy import select
 
 from bln_search.core.checkpoints import CheckpointStore
-from bln_search.core.errors import CheckpointStoreError
+from bln_search.core.errors import CheckpointStoreError, WrongCheckpointStoreError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import StudyState
 from bln_search.specs.records import TrialRecord
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
+from bln_search.storage.checkpoints.store_link import check_store, link_store
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.needed_files import WEIGHTS_FREED, read_freed_times_by_file
-from bln_search.storage.tables import NO_FILE, AttemptRow, CheckpointRow, EventRow, StudyRow, TrialRow
+from bln_search.storage.tables import NO_FILE, CheckpointRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.records import make_checkpoint_record, read_trial_records, select_trials_with_checkpoints
 
+_log = logging.getLogger(__name__)
 _CHECKPOINT_DAMAGED = "checkpoint_damaged"
 """Kind of the event that the content of a file has changed; its data has the name of the file in `file`."""
 
@@ -71,27 +74,30 @@ class CheckpointRepository:
             now = self.database.now(session)
             append_event(session, study_id, now, _CHECKPOINT_DAMAGED, {"file": file}, trial_id)
 
-    def check_store_exists(self, checkpoints: CheckpointStore) -> None:
-        """Raise CheckpointStoreError where the folder of a store is missing although trials ran with it.
-
-        Writing would create the folder in the place of a file system that is not mounted.
-        """
-        if checkpoints.exists():
-            return
-        with self.database.read_session() as session:
-            attempt = session.scalar(select(AttemptRow.id).limit(1))
-        if attempt is not None:
-            raise CheckpointStoreError(
-                f"the checkpoint store {checkpoints} does not exist, but trials of the database {self.database} ran "
-                "with one: mount it, or create the folder if its files are lost"
-            )
-
-    def write_ownership_marker_of_database(self, checkpoints: CheckpointStore) -> None:
-        """Mark a store as used by this database, so that no other database removes its files.
+    def check_store(self, checkpoints: CheckpointStore) -> None:
+        """Raise WrongCheckpointStoreError where a store is not that of this database.
 
         Raises:
-            CheckpointStoreError: The store cannot be written to, or its folder is missing although trials ran with it.
+            CheckpointStoreError: The store cannot be read, or its folder is missing although trials ran with it.
+        """
+        check_store(self.database, checkpoints)
+
+    def check_store_at_start(self, checkpoints: CheckpointStore) -> None:
+        """As `check_store`, but a store that may be reachable later is logged only."""
+        try:
+            self.check_store(checkpoints)
+        except WrongCheckpointStoreError:
+            raise
+        except CheckpointStoreError as error:
+            _log.warning("%s", error)
+
+    def claim_store(self, checkpoints: CheckpointStore) -> None:
+        """Mark a store as that of this database: it takes no other one, and no other database removes files there.
+
+        Raises:
+            WrongCheckpointStoreError: As `check_store`.
+            CheckpointStoreError: The store cannot be read or written to.
             StorageFullError: No disk space is left.
         """
-        self.check_store_exists(checkpoints)
+        link_store(self.database, checkpoints)
         write_ownership_marker(checkpoints, self.database.engine.url)

@@ -11,7 +11,7 @@ from bln_search.storage.tables.results import (
     OutcomesRow,
     ProbeRow,
 )
-from bln_search.storage.tables.service import AccountRow, ExportRow, TokenRow, WorkerRow
+from bln_search.storage.tables.service import AccountRow, CheckpointStoreRow, ExportRow, TokenRow, WorkerRow
 from bln_search.storage.tables.studies import AttemptRow, EventRow, IdempotencyKeyRow, StudyRow, StudyTagRow, TrialRow
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "AnalysisRow",
     "AttemptRow",
     "CheckpointRow",
+    "CheckpointStoreRow",
     "EpochWeightsRow",
     "EvaluationRow",
     "EventRow",

@@ -1,10 +1,10 @@
-"""Tables of the service: accounts, their tokens, worker processes, and requested exports."""
+"""Tables of the service: accounts, their tokens, worker processes, the checkpoint store, and requested exports."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import BigInteger, ForeignKey, String, UniqueConstraint
+from sqlalchemy import BigInteger, ForeignKey, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from bln_search.storage.tables.base import NEVER_REUSE_IDS, ReasonText, Table
@@ -67,6 +67,22 @@ class WorkerRow(Table):
     heartbeat_at: Mapped[datetime]
     device: Mapped[str] = mapped_column(String(64))
     version: Mapped[str] = mapped_column(String(32))
+
+
+class CheckpointStoreRow(Table):
+    """The checkpoint store of this database; no row until they are used together.
+
+    Attributes:
+        number: 1, because there is one store.
+        marker: Name of a file that only this store has.
+        location: Where the store was then: a URL, or a folder and its machine.
+    """
+
+    __tablename__ = "checkpoint_store"
+
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    marker: Mapped[str] = mapped_column(String(64))
+    location: Mapped[str] = mapped_column(Text)
 
 
 class ExportRow(Table):

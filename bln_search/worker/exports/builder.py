@@ -132,7 +132,7 @@ class ExportBuilder:
     def _build_and_record(self, record: ExportRecord) -> None:
         """Build an export and record the result. Raises StaleAttemptError where another worker has it now."""
         try:
-            self.ledger.checkpoints.write_ownership_marker_of_database(self.environment.checkpoints)
+            self.ledger.checkpoints.claim_store(self.environment.checkpoints)
             result = self._run_archive_process(record)
         except (ExportError, DataError, ModelError, CodeChangedError, UnknownStudyError) as error:
             result = BuildFailure(str(error), is_machine_fault=False)

@@ -15,6 +15,7 @@ from sqlalchemy import text
 from bln_search.cli.doctor.finding import FindingState
 from bln_search.cli.doctor.service_port import iter_service_port_findings
 from bln_search.cli.doctor.storage import MAX_CLOCK_SKEW, iter_clock_findings
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.version import VERSION
 from bln_search.execution import self_test
 from bln_search.execution.self_test import SelfTestResult
@@ -146,6 +147,19 @@ def test_a_missing_checkpoint_store_is_not_created(doctor, home):
     assert findings["checkpoints"]["state"] == "ok"
 
 
+def test_store_of_another_host_is_a_fault(doctor, home, monkeypatch, tmp_path):
+    with closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        ledger.checkpoints.claim_store(FolderStore(home / "checkpoints"))
+    assert faults(doctor()[1]) == []
+    (tmp_path / "private").mkdir()
+    for folder in (tmp_path / "private", tmp_path / "not mounted"):
+        monkeypatch.setenv("BLN_SEARCH_CHECKPOINTS", str(folder))
+        code, findings = doctor()
+        assert (code, faults(findings)) == (1, ["checkpoints"])
+        assert str(home / "checkpoints") in findings["checkpoints"]["detail"]
+        assert "BLN_SEARCH_CHECKPOINTS" in findings["checkpoints"]["remedy"]
+
+
 def test_missing_gpu(invoke, free_port):
     done = invoke("doctor", "--device", "cuda:97", "--json", "--port", free_port)
     assert done.exit_code == 1
@@ -155,9 +169,14 @@ def test_missing_gpu(invoke, free_port):
 
 
 def test_forced_tf32(doctor, monkeypatch):
+    """It concerns GPUs only: without one nothing is said of it."""
     monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
-    _, findings = doctor()
-    assert faults(findings) == ["precision"]
+    for has_gpu in (True, False):
+        monkeypatch.setattr("torch.cuda.is_available", lambda has_gpu=has_gpu: has_gpu)
+        _, findings = doctor()
+        assert faults(findings) == (["precision"] if has_gpu else [])
+    assert "tf32" not in findings["precision"]["detail"]
+    assert "cudnn" not in findings["precision"]["detail"]
 
 
 class _Answer(BaseHTTPRequestHandler):

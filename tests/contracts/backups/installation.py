@@ -12,7 +12,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.storage.backups.archive import BackupStore
 from bln_search.storage.backups.create import create_backup
 from bln_search.storage.backups.restore import open_verified_backup, restore_backup
-from bln_search.storage.checkpoints.ownership import is_ownership_marker
+from bln_search.storage.checkpoints.ownership import is_marker
 from tests.support.service_world import make_evaluations, study
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
@@ -88,7 +88,7 @@ def fill(installation):
 
 def networks(store):
     """The content of each file by name, without the ownership marker."""
-    return {file.name: store.read(file.name) for file in store.iter_files() if not is_ownership_marker(file.name)}
+    return {file.name: store.read(file.name) for file in store.iter_files() if not is_marker(file.name)}
 
 
 def end_running_study(installation, running):

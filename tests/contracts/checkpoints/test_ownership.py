@@ -8,7 +8,7 @@ import pytest
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import CheckpointStoreError, LedgerError
-from bln_search.storage.checkpoints.ownership import write_ownership_marker
+from bln_search.storage.checkpoints.ownership import is_marker, write_ownership_marker
 from bln_search.storage.engine import make_engine
 from tests.contracts.checkpoints.stored_networks import clean, file_names, submit_study
 from tests.support.checkpoint_records import name
@@ -23,7 +23,7 @@ def test_files_of_another_database_are_not_garbage(later_ledger, store):
 
 def test_store_of_two_databases_is_not_cleaned(later_ledger, store, tmp_path):
     submit_study(later_ledger, "ours")
-    later_ledger.checkpoints.write_ownership_marker_of_database(store)
+    later_ledger.checkpoints.claim_store(store)
     store.write(name(1), b"of nobody")
     assert clean(later_ledger, store) == (1, 9)
     other_engine = make_engine(f"sqlite:///{tmp_path / 'other.sqlite3'}")
@@ -34,8 +34,8 @@ def test_store_of_two_databases_is_not_cleaned(later_ledger, store, tmp_path):
     assert store.has_file(name(2))
     store.delete(re.search(r"delete \S+/(\S+) and", str(error.value))[1])
     assert clean(later_ledger, store) == (1, 21)
-    later_ledger.checkpoints.write_ownership_marker_of_database(store)
-    assert len(file_names(store)) == 1
+    later_ledger.checkpoints.claim_store(store)
+    assert all(is_marker(file) for file in file_names(store))
 
 
 def test_read_only_store_raises_checkpoint_store_error(tmp_path):
@@ -50,11 +50,11 @@ def test_a_missing_store_of_earlier_trials_is_not_created(later_ledger, tmp_path
     (trial, *_) = later_ledger.trials.list_claimable_trials(study_id)
     later_ledger.attempts.claim_trial(trial.id, "host/1/0")
     with pytest.raises(CheckpointStoreError, match="mount it"):
-        later_ledger.checkpoints.write_ownership_marker_of_database(store)
+        later_ledger.checkpoints.claim_store(store)
     assert not store.exists()
     store.path.mkdir()
-    later_ledger.checkpoints.write_ownership_marker_of_database(store)
-    assert len(file_names(store)) == 1
+    later_ledger.checkpoints.claim_store(store)
+    assert store.exists()
 
 
 def test_spellings_of_a_database_url_share_one_marker(tmp_path, monkeypatch):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
+from contextlib import closing
 
 from prometheus_client.parser import text_string_to_metric_families
 from sqlalchemy.exc import ProgrammingError
 
 from bln_search.core.errors import LedgerError
 from bln_search.settings import Settings
-from bln_search.storage.ledger import open_ledger_without_schema_check
+from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.monitoring.ledger_collector import (
     count_checkpoint_files_and_bytes,
     find_usage_of_disk_with_least_free_space,
@@ -126,9 +127,8 @@ class TestDiskUsage:
         assert count_checkpoint_files_and_bytes(settings) == (0, 0)
         settings.checkpoint_store.write("one.safetensors", b"12345")
         (tmp_path / "checkpoints" / ".two.safetensors-unfinished").write_bytes(b"123")
-        open_ledger_without_schema_check(settings.database_url).checkpoints.write_ownership_marker_of_database(
-            settings.checkpoint_store
-        )
+        with closing(open_and_upgrade_ledger(settings.database_url)) as ledger:
+            ledger.checkpoints.claim_store(settings.checkpoint_store)
         assert count_checkpoint_files_and_bytes(settings) == (1, 5)
 
     def test_usage_of_a_bucket_is_not_measured(self, tmp_path):

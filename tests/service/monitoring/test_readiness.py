@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from sqlalchemy import event, text
+
+from bln_search.core.checkpoints import FolderStore
+from bln_search.core.errors import LedgerError
+from bln_search.storage.migration import newest_known_schema_revision
 
 
 def test_concurrent_readiness_checks_query_the_database_once(world):
@@ -24,3 +29,55 @@ def test_missing_database_is_not_ready(world):
     response = world.client(None).get("/readyz")
     assert (response.status_code, response.json()["ready"]) == (503, False)
     assert (response.json()["schema_revision"], response.json()["workers"]) == (None, 0)
+
+
+def set_revision(world, revision):
+    with world.ledger.database.engine.begin() as connection:
+        connection.execute(text("UPDATE bln_search_version SET version_num = :revision"), {"revision": revision})
+
+
+def lose_connection(world):
+    def refuse(*_arguments):
+        raise LedgerError("the database postgresql+psycopg://user@secret-host/name cannot be used: refused")
+
+    world.ledger.find_schema_revision = refuse
+
+
+def lose_tables(world):
+    with world.ledger.database.engine.begin() as connection:
+        connection.execute(text("DROP TABLE bln_search_version"))
+
+
+def move_store(world):
+    world.settings.checkpoint_store.path.rename(world.home / "elsewhere")
+
+
+def replace_store(world):
+    move_store(world)
+    world.settings.checkpoint_store.path.mkdir()
+
+
+@pytest.mark.parametrize(
+    ("break_it", "cause"),
+    [
+        (lambda _: None, "ready"),
+        (lambda world: world.ledger.workers.remove_worker("host/1/0"), "no worker has sent a heartbeat"),
+        (lose_connection, "the database cannot be reached"),
+        (lose_tables, "the database has no tables"),
+        (lambda world: set_revision(world, "0013"), "0013 of the database is older"),
+        (lambda world: set_revision(world, "9999"), "a newer version"),
+        (lambda world: set_revision(world, "0001"), "an old version"),
+        (move_store, "the checkpoint store is not mounted"),
+        (replace_store, "not that of the database"),
+    ],
+)
+def test_detail_names_the_cause_and_no_address(world, break_it, cause):
+    world.ledger.workers.record_heartbeat("host/1/0", "cpu", "0")
+    world.ledger.checkpoints.claim_store(FolderStore(world.home / "checkpoints"))
+    break_it(world)
+    response = world.client(None).get("/readyz")
+    answer = response.json()
+    assert (response.status_code, answer["ready"]) == ((200, True) if cause == "ready" else (503, False))
+    assert cause in answer["detail"]
+    assert answer["schema_revision"] != newest_known_schema_revision() or "schema" not in answer["detail"]
+    assert not any(part in answer["detail"] for part in ("secret-host", str(world.home)))

@@ -9,6 +9,7 @@ import pytest
 
 from bln_search.core.enums import Scope
 from bln_search.core.exports import StoredArchive
+from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.external_results import results_body
 from tests.support.service_world import HTML_HEADERS, STUDIES
@@ -109,6 +110,23 @@ def test_archive_that_is_gone_is_built_again(world, exports, fault):
     assert (gone.status_code, gone.json()["type"]) == (410, "urn:bln-search:problem:export-expired")
     assert ada.post(exports, json=ROW).status_code == 202
     build(world)
+    assert ada.get(f"{exports}/{export['id']}/download").content == CONTENT
+
+
+def test_archive_is_kept_where_this_host_does_not_see_the_store(world, exports):
+    """Nothing was deleted, so nobody is told to request it again."""
+    ada, store = world.client(), world.settings.checkpoint_store
+    export = ada.post(exports, json=ROW).json()
+    build(world)
+    write_ownership_marker(store, world.ledger.database.engine.url)  # it was used before
+    world.ledger.checkpoints.claim_store(store)
+    shared = store.path.rename(world.home / "shared")
+    store.path.mkdir()
+    answer = ada.get(f"{exports}/{export['id']}/download")
+    assert (answer.status_code, answer.json()["type"]) == (503, "urn:bln-search:problem:wrong-store")
+    assert ada.get(f"{exports}/{export['id']}").json()["state"] == "ready"
+    store.path.rmdir()
+    shared.rename(store.path)
     assert ada.get(f"{exports}/{export['id']}/download").content == CONTENT
 
 

@@ -32,6 +32,7 @@ def tamper(world, study_id, name):
 def test_a_download_is_a_problem(world, client, monkeypatch, name, place):
     study_id = world.complete()
     _, _, ids = tamper(world, study_id, name)
+    world.settings.checkpoint_store.path.mkdir(exist_ok=True)
     if place == "bucket":
         monkeypatch.setattr("service.results.stored_files.FolderStore", type(None))  # as a bucket is read
     assert ids
