@@ -22,6 +22,7 @@ import psutil
 from playwright.sync_api import Browser, sync_playwright
 
 from bench.support.browser import FLAGS, find_chromium
+from bench.support.heartbeats import sending_heartbeats
 from bench.support.ledgers import RUNNER, list_open_trials, mark_finished, start_study, store_evaluations
 from bench.support.processes import serve
 from bench.support.reporting import finish, make_parser, spread
@@ -194,11 +195,11 @@ def run(trials: int, studies: int, runs: int, seconds: float) -> dict[str, Any]:
         browser = play.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         cold, warm, listed = [], [], []
         for _ in range(runs):
-            with serve(home, url) as (host, port):
+            with sending_heartbeats(ledger, RUNNER), serve(home, url) as (host, port):
                 cold.append(measure_usable(browser, f"http://{host}:{port}", secret, board))
                 warm.append(measure_usable(browser, f"http://{host}:{port}", secret, board))
                 listed.append(measure_usable(browser, f"http://{host}:{port}", secret, "/studies?size=200"))
-        with serve(home, url) as (host, port):
+        with sending_heartbeats(ledger, RUNNER), serve(home, url) as (host, port):
             address = f"http://{host}:{port}"
             paint_times = measure_first_paints(browser, address, secret, ["/studies", f"/studies/{study_id}"], runs)
             share, events = measure_live_page(

@@ -23,6 +23,7 @@ from service.body_limits import RESULTS_PATH
 from service.context import AppContext
 from service.http.connection_limits import ConnectionLimits, default_max_connections
 from service.http.connections import make_connection_class
+from service.lost_work import releasing_lost_work
 from service.worker_process import RestartedWorkerProcess
 
 _FIRST_ACCOUNT = "admin"
@@ -45,13 +46,15 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
         with_worker: Start a worker process as well.
 
     Raises:
-        ServiceError: The process cannot listen on the address.
+        ServerStartError: The process cannot listen on the address.
+        WrongCheckpointStoreError: The networks of the database are in another checkpoint store.
     """
     host = host.strip("[]")
     with (
         closing(open_and_upgrade_ledger(settings.database_url)) as ledger,
         closing(_open_listening_socket(host, port)) as listener,
     ):
+        ledger.checkpoints.check_store_at_start(settings.checkpoint_store)
         url = f"http://{format_url_host(host)}:{listener.getsockname()[1]}"
         names = dict.fromkeys(map(format_url_host, (*settings.hosts, host, *_LOOPBACK_NAMES)))
         connections = settings.most_connections or default_max_connections()
@@ -62,7 +65,7 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
         worker = RestartedWorkerProcess(settings) if with_worker else None
         try:
             server = _StreamClosingServer(make_app(context), context)
-            with _handle_stop_signals(server):
+            with _handle_stop_signals(server), releasing_lost_work(ledger):
                 server.run(sockets=[listener])
         finally:
             if worker is not None:

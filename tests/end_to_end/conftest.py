@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from bench.support.heartbeats import sending_heartbeats
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.contracts.conftest import kind, postgres, url
 from tests.end_to_end.browser import Visit, chromium
 from tests.end_to_end.service import Service
+from tests.support.service_world import RUNNER
 
 __all__ = ["kind", "postgres", "url"]
 
@@ -29,7 +31,8 @@ def service(tmp_path_factory):
 @pytest.fixture(scope="module")
 def ledger(service):
     opened = open_and_upgrade_ledger(f"sqlite:///{service.home / 'ledger.sqlite3'}")
-    yield opened
+    with sending_heartbeats(opened, RUNNER):
+        yield opened
     opened.close()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from bln_search.specs import load_study
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.docs.pages import PAGES, blocks
 from tests.end_to_end.commands import call
-from tests.end_to_end.service import Service, until
+from tests.end_to_end.service import OneByOne, Service, until
 from tests.end_to_end.small_study import STUDY, list_events, make_spec, run_alone, wait_until_complete
 
 pytestmark = pytest.mark.xdist_group("service")
@@ -103,6 +104,38 @@ def test_killed_worker_is_restarted_and_no_result_is_lost(service, file, tmp_pat
         wait_until_complete(client, study)
     csv = call("leaderboard", study, "--format", "csv", home=service.home).stdout
     assert csv == run_alone(file, tmp_path)
+
+
+def kill_worker(service):
+    """As a machine that loses its power: the worker and its processes, without a signal that they could handle."""
+    worker = psutil.Process(service.worker.pid)
+    processes = [worker, *worker.children(recursive=True)]
+    for process in processes:
+        if process.is_running():
+            process.kill()
+    service.worker.wait(10)
+    psutil.wait_procs(processes[1:], 10)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_observable", [True, False], ids=["process", "lease"])
+def test_service_alone_resolves_the_study_of_a_killed_worker(is_observable, tmp_path):
+    """At once if the process is known to have ended, otherwise when its lease has expired."""
+    service = OneByOne(tmp_path / "home").start()
+    with service.client() as client:
+        cancelled = client.submit(make_spec(2000))["id"]
+        until(lambda: any(event["kind"] == "epoch" for event in list_events(service, cancelled)), 60)
+        kill_worker(service)
+        killed_at = time.monotonic()
+        if not is_observable:
+            with closing(sqlite3.connect(service.home / "ledger.sqlite3")) as database, database:
+                database.execute("UPDATE study SET runner = 'far/1/0' WHERE state = 'running'")
+        client.cancel(cancelled)
+        until(lambda: client.study(cancelled)["state"] == "cancelled", 10 if is_observable else 39)
+        assert time.monotonic() - killed_at < (15 if is_observable else 45)  # the lease is 30 s
+        client.delete(cancelled)
+        assert list(client.studies()) == []
+    assert service.stop() == 0
 
 
 @pytest.mark.slow

@@ -57,6 +57,12 @@ class ExportJobQueue:
             row.started_at, row.ended_at = now, None
             return make_export_record(row, session.get_one(TrialRow, row.trial_id))
 
+    def release_lost_exports(self, is_alive: Callable[[str], bool]) -> None:
+        """Let exports of lost workers wait again; `is_alive` as for `claim_next_export`."""
+        if self.has_open_exports():
+            with self.database.write_session() as session:
+                _reclaim_lost_exports(self.database, session, None, is_alive, self.database.now(session))
+
     def record_progress(self, token: ExportAttemptKey, step: ExportStep | None) -> None:
         """Record what the worker is doing, and renew its lease. Raises StaleAttemptError."""
         with self.database.write_session() as session:
@@ -128,12 +134,12 @@ def _get_running_export(session: Session, token: ExportAttemptKey) -> ExportRow:
 
 
 def _reclaim_lost_exports(
-    database: Database, session: Session, worker: str, is_alive: Callable[[str], bool], now: datetime
+    database: Database, session: Session, worker: str | None, is_alive: Callable[[str], bool], now: datetime
 ) -> None:
     query = select(ExportRow).where(ExportRow.state == ExportState.RUNNING)
     for row in session.scalars(query.with_for_update(skip_locked=True)).all():
-        is_leased = row.worker is not None and database.lease_clock.is_held(row.lease_until, now)
-        if not is_leased or row.worker == worker or not is_alive(str(row.worker)):
+        is_held = database.lease_clock.is_held(row.lease_until, now)
+        if not is_held or row.worker == worker or not is_alive(str(row.worker)):
             _requeue_or_fail_export(session, row, f"the worker {row.worker} stopped while it built the archive", now)
 
 

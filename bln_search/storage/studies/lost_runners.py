@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from sqlalchemy import Select, select
+from sqlalchemy import Row, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.states import StudyState
@@ -18,44 +18,37 @@ _MAX_LOST_WORKERS = 5
 """Number of workers that die on a study, with no trial ended in between, after which the study has failed."""
 
 
-def release_studies_of_ended_processes(database: Database, is_alive: Callable[[str], bool]) -> None:
-    """Release every study whose process is known to have ended, whatever its lease says.
+def release_lost_studies(database: Database, is_alive: Callable[[str], bool], worker: str | None = None) -> None:
+    """Release the studies whose process is gone; a study on which many workers died has failed.
 
-    Nothing is written, and no lock is taken, where there is none.
+    A process is gone if it is known to have ended. That of a study of the queue is also gone if its lease has expired;
+    that of a command is not, because it may be suspended with its machine.
+
+    Nothing is written, and no lock is taken, where there is no such study.
 
     Args:
         database: The database.
         is_alive: Whether the process of that name may be alive: True for one that this process cannot observe.
+        worker: A worker that runs no study now: a study leased to it is one that it could not release.
     """
+
+    def is_lost(study: StudyRow | Row[int, str | None, datetime | None, str], now: datetime) -> bool:
+        if study.runner is not None and (study.runner == worker or not is_alive(study.runner)):
+            return True
+        return bool(study.owner) and not database.lease_clock.is_held(study.runner_until, now)
+
+    columns = (StudyRow.id, StudyRow.runner, StudyRow.runner_until, StudyRow.owner)
     with database.read_session() as session:
-        runners = session.execute(
-            select(StudyRow.id, StudyRow.runner).where(StudyRow.state == StudyState.RUNNING)
-        ).all()
-    ended = [study_id for study_id, runner in runners if runner is not None and not is_alive(runner)]
-    if not ended:
+        running = session.execute(select(*columns).where(StudyRow.state == StudyState.RUNNING)).all()
+        now = database.now(session)
+    lost = [study.id for study in running if is_lost(study, now)]
+    if not lost:
         return
     with database.write_session() as session:
+        locked = select(StudyRow).where(StudyRow.id.in_(lost), StudyRow.state == StudyState.RUNNING)
         now = database.now(session)
-        for study in session.scalars(_lock_running_studies().where(StudyRow.id.in_(ended))).all():
-            if study.runner is not None and not is_alive(study.runner):
-                release_study(database, session, study, now, lost=True)
-
-
-def release_lost_studies_of_queue(database: Database, worker: str, is_alive: Callable[[str], bool]) -> None:
-    """Return studies to the queue whose worker is gone; a study on which many workers died has failed.
-
-    Args:
-        database: The database.
-        worker: It runs no study when it claims one: a study leased to it is one that it could not release.
-        is_alive: Whether the process of that name on this machine is alive.
-    """
-    with database.write_session() as session:
-        running = session.scalars(_lock_running_studies().where(StudyRow.owner != "")).all()
-        now = database.now(session)
-        for study in running:
-            is_held = database.lease_clock.is_held(study.runner_until, now)
-            has_live_runner = study.runner and is_held and is_alive(study.runner)
-            if not has_live_runner or study.runner == worker:
+        for study in session.scalars(locked.with_for_update(skip_locked=True)).all():
+            if is_lost(study, now):
                 release_study(database, session, study, now, lost=study.runner != worker)
 
 
@@ -77,7 +70,3 @@ def release_study(database: Database, session: Session, study: StudyRow, now: da
         state = StudyState.FAILED
         study.reason = f"{study.losses} workers died on this study, one after another, without a result"
     set_study_state(session, study, state, now)
-
-
-def _lock_running_studies() -> Select[StudyRow]:
-    return select(StudyRow).where(StudyRow.state == StudyState.RUNNING).with_for_update(skip_locked=True)

@@ -25,7 +25,7 @@ from bln_search.storage.studies.lifecycle import (
     set_study_state,
     submit_once,
 )
-from bln_search.storage.studies.lost_runners import release_lost_studies_of_queue
+from bln_search.storage.studies.lost_runners import release_lost_studies, release_study
 from bln_search.storage.studies.queue_order import QueuePlace, read_queue_places
 from bln_search.storage.tables import AccountRow, IdempotencyKeyRow, StudyRow
 
@@ -78,7 +78,7 @@ class StudyQueue:
         Returns:
             The id of the study; None for an empty queue.
         """
-        release_lost_studies_of_queue(self.database, worker, is_alive)
+        release_lost_studies(self.database, is_alive, worker)
         with self.database.write_session() as session:
             study = _find_and_lock_next_study(session, cap)
             if study is None:
@@ -107,7 +107,9 @@ class StudyQueue:
         self.request_stop(study_id, StopRequest.CANCEL, account)
 
     def request_stop(self, study_id: int, request: StopRequest, account: str | None = None) -> None:
-        """Pause or cancel a study: now if no worker runs it; otherwise its worker does so within seconds. Idempotent.
+        """Pause or cancel a study: now if no live worker runs it; otherwise its worker does so within seconds.
+
+        Idempotent. If its worker is gone, the study changes its state when the lease of the worker has expired.
 
         Args:
             study_id: The study.
@@ -136,9 +138,12 @@ class StudyQueue:
                     f"{request}_requested",
                     make_account_event_data(account),
                 )
+            self._release_if_lost(session, study)
 
     def resume(self, study_id: int, limit: int | None = None, account: str | None = None) -> None:
         """Return a study to the queue, with its failed trials; or withdraw a request that is still pending.
+
+        A study whose worker is gone returns to the queue too.
 
         Args:
             study_id: The study.
@@ -165,6 +170,13 @@ class StudyQueue:
                 study.reason, study.losses = None, 0
                 set_study_state(session, study, StudyState.ACCEPTED, self.database.now(session), account)
                 _check_owner_study_limit(session, study.owner, None if was_paused else limit)
+            self._release_if_lost(session, study)
+
+    def _release_if_lost(self, session: Session, study: StudyRow) -> None:
+        """Release a running study whose lease has expired; a request for another state is carried out."""
+        now = self.database.now(session)
+        if study.state == StudyState.RUNNING and not self.database.lease_clock.is_held(study.runner_until, now):
+            release_study(self.database, session, study, now, lost=True)
 
     def update_study_metadata(
         self,

@@ -32,7 +32,7 @@ from bln_search.storage.studies.lookup import (
     find_study_row,
     make_study_record,
 )
-from bln_search.storage.studies.lost_runners import release_studies_of_ended_processes
+from bln_search.storage.studies.lost_runners import release_lost_studies
 from bln_search.storage.tables import EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.attempts import AttemptRepository, list_running_attempts
 from bln_search.storage.trials.running_attempts import reopen_failed_trials
@@ -128,9 +128,9 @@ class StudyRepository:
                 set_study_state(session, study, StudyState.RUNNING, now)
                 study.request = study.reason = None
 
-    def release_studies_of_ended_processes(self, is_alive: Callable[[str], bool]) -> None:
-        """Release every study whose process is known to have ended; `is_alive` as for `lease_and_start`."""
-        release_studies_of_ended_processes(self.database, is_alive)
+    def release_lost_studies(self, is_alive: Callable[[str], bool]) -> None:
+        """Release the studies whose process is gone; `is_alive` as for `lease_and_start`."""
+        release_lost_studies(self.database, is_alive)
 
     def add_code_version(self, study_id: int, version: CodeVersion) -> StudyCode:
         """Record another version of the code of a study's results, unless it is the newest one already.
@@ -268,13 +268,13 @@ class StudyRepository:
             Names of checkpoint files and archives that no other study needs.
 
         Raises:
-            StudyBusyError: the study is running, unless it is run by a command whose lease has expired.
+            StudyBusyError: the study is running, unless the lease of its process has expired.
             UnknownStudyError: there is no such study.
         """
         with self.database.write_session() as session:
             study = get_and_lock_study(session, study_id)
-            has_lease = self.database.lease_clock.is_held(study.runner_until, self.database.now(session))
-            if study.state == StudyState.RUNNING and (study.owner or has_lease):
+            is_held = self.database.lease_clock.is_held(study.runner_until, self.database.now(session))
+            if study.state == StudyState.RUNNING and is_held:
                 raise StudyBusyError("the study is running: cancel it, or stop its command, before deleting it")
             files = list_files_of_study(session, study_id)
             session.delete(study)

@@ -56,6 +56,16 @@ def test_export_of_a_dead_process_is_claimed_at_once(exports):
     assert exports.claim("host/2/0", lambda worker: worker != "host/1/0").attempt == 2
 
 
+def test_export_of_a_lost_worker_waits_again_without_another_one(exports):
+    exports.request()
+    lost = exports.claim("far/1/0")
+    exports.jobs.release_lost_exports(lambda _: True)
+    assert exports.find(lost).state is ExportState.RUNNING
+    exports.wait(LEASE)
+    exports.jobs.release_lost_exports(lambda _: True)
+    assert exports.find(lost).state is ExportState.REQUESTED
+
+
 def test_worker_that_could_not_report_claims_its_export_again(exports):
     exports.request()
     assert [exports.claim("host/1/0").attempt for _ in range(2)] == [1, 2]

@@ -129,7 +129,7 @@ def test_studies_of_ended_processes_are_released_and_no_others(ledger):
     ledger.queue.claim_next_study("here/3/0", all_are_alive, CAP)
     ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(ended)[0].id, "here/1/0")
     for _ in range(2):  # the second call changes nothing
-        ledger.studies.release_studies_of_ended_processes(lambda name: name == "here/2/0")
+        ledger.studies.release_lost_studies(lambda name: name == "here/2/0")
         states = {number: ledger.studies.get(number).state for number in (ended, alive, free, queued)}
         assert states == {
             ended: StudyState.INTERRUPTED,

@@ -14,10 +14,12 @@ from pathlib import Path
 
 from PIL import Image
 
+from bench.support.heartbeats import sending_heartbeats
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from tests.end_to_end.browser import chromium
 from tests.end_to_end.pages.page_states import ACCOUNT, create_studies
 from tests.end_to_end.service import Service
+from tests.support.service_world import RUNNER
 
 WINDOWS = {
     "wide": {"viewport": {"width": 1440, "height": 900}},
@@ -225,8 +227,9 @@ def take_all(browser, service, options):
             studies = create_studies(ledger)
         else:
             studies = {record.name: record.id for record in ledger.studies.list_studies()}
-        photograph(list_steps(studies) | without_clicks(list_pages(studies) | list_trials(ledger, studies)))
-        photograph(without_clicks(list_shared(ledger, studies)), visitor=True)
+        with sending_heartbeats(ledger, RUNNER):
+            photograph(list_steps(studies) | without_clicks(list_pages(studies) | list_trials(ledger, studies)))
+            photograph(without_clicks(list_shared(ledger, studies)), visitor=True)
     return report
 
 
