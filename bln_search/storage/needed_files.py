@@ -75,6 +75,14 @@ def list_possible_training_state_files(session: Session, *conditions: ColumnElem
     return [training_state_file_name(study_id, key) for study_id, key in session.execute(unfinished)]
 
 
+def list_trial_states_of_file(session: Session, file: str) -> list[TrialState]:
+    """The states of the trials whose network, or snapshot of an epoch, is in a file."""
+    of_checkpoint = select(TrialRow.state).join(CheckpointRow, CheckpointRow.trial_id == TrialRow.id)
+    of_snapshot = of_checkpoint.join(EpochWeightsRow, EpochWeightsRow.checkpoint_id == CheckpointRow.id)
+    queries = of_checkpoint.where(CheckpointRow.file == file), of_snapshot.where(EpochWeightsRow.file == file)
+    return [TrialState(state) for query in queries for state in session.scalars(query)]
+
+
 def read_freed_times_by_file(
     session: Session | Connection, study_id: int | None = None
 ) -> dict[tuple[int, str], datetime]:

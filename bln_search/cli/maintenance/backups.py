@@ -14,6 +14,8 @@ from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, FormatOption, LimitOption
 from bln_search.cli.output import RecordsFormat, os_errors_as_output_errors, print_line, print_note, print_records_table
 from bln_search.cli.records import Record, print_record, print_records
+from bln_search.core.checkpoints import CheckpointStore
+from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.names import format_count_with_noun
 from bln_search.settings import load_settings
 from bln_search.storage.backups.archive import BackupManifest, BackupStore, format_timestamp
@@ -23,7 +25,7 @@ from bln_search.storage.backups.restore import (
     open_verified_backup,
     restore_backup,
 )
-from bln_search.storage.ledger import open_ledger_without_schema_check
+from bln_search.storage.ledger import Ledger, open_ledger_without_schema_check
 
 LocationArgument = Annotated[
     str, typer.Argument(metavar="DIR", help="Folder or URL (s3://bucket/folder) of backups.", show_default=False)
@@ -43,8 +45,8 @@ def backup(
 ) -> None:
     """Copy the database and its checkpoints into a backup. Service and workers may run meanwhile.
 
-    Backups in one folder share their checkpoints: only new ones are copied. If networks are missing that the previous
-    backup has, the exit code is 1 and no older backup is removed.
+    Backups in one folder share their checkpoints: only new ones are copied. If networks are found to be lost, the exit
+    code is 1 and no older backup is removed.
     """
     settings = load_settings()
     archive = BackupStore(target)
@@ -57,6 +59,7 @@ def backup(
         )
         if keep is not None and not result.newly_absent:
             archive.remove_all_but_newest(keep, datetime.now(UTC), print_note)
+        cause = _find_store_problem(ledger, settings.checkpoint_store) if result.newly_absent else None
     already_stored = len(result.manifest.checkpoints) - result.copied
     text = (
         f"{archive}: backup {result.moment}, {_describe_backup_contents(result.manifest)} ({result.copied} copied, "
@@ -66,11 +69,21 @@ def backup(
     print_record(record, output_format, partial(print_line, text))
     if result.newly_absent:
         print_note(
-            f"{format_count_with_noun(len(result.newly_absent), 'network is', 'networks are')} missing that the "
-            "previous backup has: check that "
-            f"BLN_SEARCH_CHECKPOINTS is their location ({settings.checkpoint_store}). No older backup was removed"
+            f"{format_count_with_noun(len(result.newly_absent), 'network is', 'networks are')} missing or damaged in "
+            f"{settings.checkpoint_store}, and in no earlier backup: "
+            f"{cause or 'check that BLN_SEARCH_CHECKPOINTS is their location'}"
+            f"{'' if keep is None else '. No older backup was removed'}"
         )
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _find_store_problem(ledger: Ledger, checkpoints: CheckpointStore) -> str | None:
+    """Return why a store is not that of the database; None if it is."""
+    try:
+        ledger.checkpoints.check_store(checkpoints)
+    except CheckpointStoreError as error:
+        return str(error)
+    return None
 
 
 def list_backups(
@@ -127,22 +140,23 @@ def restore(
                 written = restore_backup(
                     backup_files, ledger.database, settings.checkpoint_store, print_note, overwrite=overwrite
                 )
+    has_left_out = len(backup_files.manifest.absent) > len(manifest.absent)
     manifest = backup_files.manifest
     summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_describe_backup_contents(manifest)}"
     if dry_run:
-        text = f"{summary}: every {'other ' if without_damaged else ''}file is intact"
+        text = f"{summary}: every {'other ' if has_left_out else ''}file is intact"
     else:
         text = (
             f"{summary} ({written} written, {len(manifest.checkpoints) - written} stored already), restored; "
             f"{format_count_with_noun(replaced, 'study', 'studies')} of the database replaced; "
-            f"{format_count_with_noun(backup_files.running, 'study waits', 'studies wait')} to resume"
+            f"{format_count_with_noun(backup_files.waiting, 'study waits', 'studies wait')} to resume"
         )
     record = {
         **_manifest_to_record(manifest),
         "restored": not dry_run,
         "written": written,
         "replaced_studies": replaced,
-        "waiting_studies": backup_files.running,
+        "waiting_studies": backup_files.waiting,
     }
     print_record(record, output_format, partial(print_line, text))
 

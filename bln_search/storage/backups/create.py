@@ -41,7 +41,8 @@ class BackupResult:
         moment: Time of the backup, as in the names of its files.
         manifest: Its manifest.
         copied: Number of checkpoints that were copied; the others were in the archive before.
-        newly_absent: Checkpoints that are needed but missing, and that the previous backup has.
+        newly_absent: Checkpoints that are needed, but neither in the store nor in an earlier backup, of which the
+            previous backup did not know this.
     """
 
     moment: str
@@ -195,7 +196,7 @@ def _report_absent_files(
         if name in lost:
             on_progress(f"{checkpoints}/{name} is missing or damaged: this backup lacks it")
         else:
-            on_progress(f"{checkpoints}/{name} was freed during the backup: this backup lacks it")
+            on_progress(f"{checkpoints}/{name} is needed by no study any more: this backup lacks it")
 
 
 def _read_file_if_intact(store: CheckpointStore, name: str, sha256: str) -> bytes | None:

@@ -17,7 +17,7 @@ from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.core.files.private import make_private_folder
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.sqlite import make_sqlite_url
-from bln_search.core.states import AttemptState, StudyState
+from bln_search.core.states import ENDED, AttemptState, StudyState
 from bln_search.storage.backups.archive import BackedUpFile, BackupManifest, BackupStore
 from bln_search.storage.backups.copy_rows import (
     copy_and_count_all_rows,
@@ -27,6 +27,7 @@ from bln_search.storage.backups.copy_rows import (
 )
 from bln_search.storage.backups.create import OnProgress
 from bln_search.storage.checkpoints.ownership import write_ownership_marker
+from bln_search.storage.checkpoints.store_link import relink_store
 from bln_search.storage.database import Database
 from bln_search.storage.engine import consistent_read_connection, make_engine, schema_transaction
 from bln_search.storage.events import append_event
@@ -37,6 +38,7 @@ from bln_search.storage.migration import (
     known_schema_revisions,
     newest_known_schema_revision,
 )
+from bln_search.storage.needed_files import list_trial_states_of_file
 from bln_search.storage.studies.lifecycle import set_study_state, state_after_release
 from bln_search.storage.tables import AttemptRow, StudyRow, TrialRow, WorkerRow
 from bln_search.storage.trials.attempts import AttemptRepository
@@ -58,13 +60,13 @@ class VerifiedBackup:
         archive: Archive of the backup.
         manifest: Its manifest, in which damaged networks count as absent.
         database: A copy of its database in the schema of this version, in which no study runs.
-        running: Number of studies that were running when the backup was created.
+        waiting: Number of studies that were running when the backup was created, and wait now.
     """
 
     archive: BackupStore
     manifest: BackupManifest
     database: Path
-    running: int
+    waiting: int
 
 
 @contextmanager
@@ -108,10 +110,10 @@ def open_verified_backup(
         engine = make_engine(make_sqlite_url(database))
         try:
             create_or_upgrade_tables(engine)
-            running = _reset_and_count_running_studies(Database(engine))
+            waiting = _reset_running_and_count_waiting_studies(Database(engine))
         finally:
             engine.dispose()
-        yield VerifiedBackup(archive, _mark_networks_as_absent(manifest, damaged), database, running)
+        yield VerifiedBackup(archive, _mark_networks_as_absent(manifest, damaged), database, waiting)
 
 
 def _fetch_database_file(archive: BackupStore, file: BackedUpFile, target: Path) -> None:
@@ -146,14 +148,14 @@ def _mark_networks_as_absent(manifest: BackupManifest, damaged: Collection[str])
     return manifest.model_copy(update={"checkpoints": intact, "absent": (*manifest.absent, *damaged)})
 
 
-def _reset_and_count_running_studies(database: Database) -> int:
+def _reset_running_and_count_waiting_studies(database: Database) -> int:
     """End every attempt and lease of a copied database, and open the trials again.
 
     A study with an owner returns to the queue, a study without an owner is interrupted. A requested pause or
     cancellation is carried out.
 
     Returns:
-        The number of studies that were running.
+        The number of studies that were running and wait now, in the queue or for their command.
     """
     attempts = AttemptRepository(database)
     with database.write_session() as session:
@@ -163,13 +165,14 @@ def _reset_and_count_running_studies(database: Database) -> int:
         query = select(TrialRow.study_id).join(AttemptRow, AttemptRow.trial_id == TrialRow.id)
         for study_id in session.scalars(query.where(AttemptRow.state == AttemptState.RUNNING).distinct()).all():
             attempts.end_attempts_and_reopen_trials(session, study_id)
-        running = session.scalars(select(StudyRow).where(StudyRow.state == StudyState.RUNNING)).all()
-        for study in running:
+        waiting = 0
+        for study in session.scalars(select(StudyRow).where(StudyRow.state == StudyState.RUNNING)).all():
             append_event(session, study.id, database.now(session), "study_restored", {})
             state = state_after_release(study)
             study.runner = study.runner_until = study.request = None
             set_study_state(session, study, state, database.now(session))
-        return len(running)
+            waiting += state in (StudyState.ACCEPTED, StudyState.INTERRUPTED)
+        return waiting
 
 
 def check_and_count_replaced_studies(database: Database, *, overwrite: bool) -> int:
@@ -241,7 +244,9 @@ def restore_backup(
             set_last_assigned_ids(new, values)
     finally:
         source.dispose()
-    _rewrite_files_removed_meanwhile(backup, checkpoints, on_progress)
+    relink_store(database, checkpoints)
+    _rewrite_files_removed_meanwhile(backup, checkpoints)
+    _report_absent_files(backup, database, checkpoints, on_progress)
     return written
 
 
@@ -252,17 +257,24 @@ def _write_and_count_files(backup: VerifiedBackup, checkpoints: CheckpointStore)
     return len(missing)
 
 
-def _rewrite_files_removed_meanwhile(
-    backup: VerifiedBackup, checkpoints: CheckpointStore, on_progress: OnProgress
-) -> None:
+def _rewrite_files_removed_meanwhile(backup: VerifiedBackup, checkpoints: CheckpointStore) -> None:
     """Write files again that a garbage collection has removed meanwhile, because no row named them yet."""
     stored = {file.name for file in checkpoints.iter_files()}
     for file in backup.manifest.checkpoints:
         if file.name not in stored:
             checkpoints.write(file.name, backup.archive.files.read(file.name))
-    for name in backup.manifest.absent:
-        if name not in stored:
-            on_progress(f"{name} is not in the backup: an unfinished trial is trained again")
+
+
+def _report_absent_files(
+    backup: VerifiedBackup, database: Database, checkpoints: CheckpointStore, on_progress: OnProgress
+) -> None:
+    """Say what becomes of the trials whose networks are neither in the backup nor in the store."""
+    absent = [name for name in backup.manifest.absent if not checkpoints.has_file(name)]
+    with database.read_session() as session:
+        for name in absent:
+            has_ended = {*list_trial_states_of_file(session, name)} <= {*ENDED}
+            end = "keeps its results, without a network" if has_ended else "is trained again when its study resumes"
+            on_progress(f"{name} is not in the backup: its trial {end}")
 
 
 def _has_intact_file(checkpoints: CheckpointStore, file: BackedUpFile) -> bool:

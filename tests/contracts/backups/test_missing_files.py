@@ -30,7 +30,23 @@ def test_missing_files_are_reported_and_others_copied(installation, target_ledge
     del installation.messages[:2]
     installation.restore(target_ledger, FolderStore(installation.folder / "elsewhere"))
     assert len(installation.messages) == 4
-    assert "is trained again" in installation.messages[-1]
+    assert all("keeps its results" in line for line in installation.messages[-2:])
+
+
+def test_restore_says_which_trials_are_trained_again(installation, target_ledger):
+    """Those without a result: the results of the others are in the backup."""
+    _, running_id, token = fill(installation)
+    installation.record(token, 77)
+    finished, trained, _ = installation.ledger.trials.list_trials(running_id)
+    for trial in (finished, trained):
+        installation.checkpoints.delete(trial.checkpoint.file)
+    installation.backup()
+    installation.messages.clear()
+    installation.restore(target_ledger, FolderStore(installation.folder / "elsewhere"))
+    texts = {line.split()[0]: line for line in installation.messages}
+    assert texts.keys() == {finished.checkpoint.file, trained.checkpoint.file}
+    assert "keeps its results" in texts[finished.checkpoint.file]
+    assert "is trained again" in texts[trained.checkpoint.file]
 
 
 def test_networks_of_a_deleted_study_are_not_lost(installation, target_ledger, monkeypatch):
@@ -47,7 +63,7 @@ def test_networks_of_a_deleted_study_are_not_lost(installation, target_ledger, m
     assert (len(backup.manifest.absent), backup.newly_absent) == (6, frozenset())
     assert len(installation.messages) == 6
     assert all(
-        any(name in line and "freed" in line for line in installation.messages) for name in backup.manifest.absent
+        any(name in line and "no study" in line for line in installation.messages) for name in backup.manifest.absent
     )
     installation.restore(target_ledger)
     assert target_ledger.studies.get(complete_id).state is StudyState.COMPLETE

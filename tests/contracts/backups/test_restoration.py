@@ -7,9 +7,10 @@ from sqlalchemy import insert
 
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import Scope
-from bln_search.core.errors import BackupError, LedgerError, StaleAttemptError
+from bln_search.core.errors import BackupError, LedgerError, StaleAttemptError, WrongCheckpointStoreError
 from bln_search.core.states import StopRequest, StudyState, TrialState
 from bln_search.storage.backups.copy_rows import set_last_assigned_ids
+from bln_search.storage.backups.restore import open_verified_backup
 from bln_search.storage.engine import write_session
 from bln_search.storage.tables import Table
 from tests.contracts.backups.installation import NOW, end_running_study, every_worker_is_alive, fill, networks
@@ -28,7 +29,7 @@ def test_every_row_and_file_is_restored_into_either_database(installation, creat
     assert backup.copied == len(backup.manifest.checkpoints) == 2 * 3 + 1
     target_store = FolderStore(tmp_path / "elsewhere")
     assert installation.restore(target_ledger, target_store) == 7
-    assert read_all_rows(target_ledger.database.engine) == before
+    assert {**read_all_rows(target_ledger.database.engine), "checkpoint_store": []} == before
     assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))
     assert networks(target_store) == networks(installation.checkpoints)
     assert installation.messages == []
@@ -63,6 +64,29 @@ def test_pending_request_is_carried_out_at_restoration(installation, target_ledg
     installation.backup()
     installation.restore(target_ledger)
     assert target_ledger.studies.get(running).state == state
+    manifest, messages = installation.archive.read_manifest(), installation.messages.append
+    with open_verified_backup(installation.archive, manifest, installation.folder, messages) as verified:
+        assert verified.waiting == 0
+
+
+@pytest.mark.parametrize("is_linked", [False, True], ids=["empty", "linked"])
+def test_store_that_receives_the_files_is_that_of_the_restored_database(
+    installation, target_ledger, tmp_path, is_linked
+):
+    """Not that of the database that was backed up, nor an earlier one."""
+    fill(installation)
+    installation.ledger.checkpoints.claim_store(installation.checkpoints)
+    installation.backup()
+    earlier, target = FolderStore(tmp_path / "earlier"), FolderStore(tmp_path / "elsewhere")
+    if is_linked:
+        target_ledger.checkpoints.claim_store(earlier)
+    for _ in range(2):
+        installation.restore(target_ledger, target, overwrite=True)
+        target_ledger.checkpoints.check_store(target)
+    for other in (installation.checkpoints, earlier):
+        with pytest.raises(WrongCheckpointStoreError):
+            target_ledger.checkpoints.check_store(other)
+    installation.ledger.checkpoints.check_store(installation.checkpoints)
 
 
 def test_restored_study_of_a_command_is_interrupted(installation, target_ledger):
@@ -152,4 +176,5 @@ def test_many_large_rows_are_restored_in_order(installation, target_ledger):
         session.execute(insert(table), rows)
     installation.backup()
     installation.restore(target_ledger)
-    assert read_all_rows(target_ledger.database.engine) == read_all_rows(installation.ledger.database.engine)
+    source, target = (read_all_rows(ledger.database.engine) for ledger in (installation.ledger, target_ledger))
+    assert target["event"] == source["event"]
