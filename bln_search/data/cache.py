@@ -19,6 +19,11 @@ _METADATA_FILE = "facts.json"
 _log = logging.getLogger(__name__)
 
 
+def has_cached_data_set(folder: Path, name: str, version: str) -> bool:
+    """Whether the cache has a copy of a data set, whose arrays are not read; arguments as `find_cached_data_set`."""
+    return (folder / f"{name}-{version}").is_dir()
+
+
 def find_cached_data_set(folder: Path, name: str, version: str, classes: tuple[str, ...]) -> DataSet | None:
     """Return the cached data set; None where it is missing, damaged or cannot be read. A damaged copy is deleted.
 

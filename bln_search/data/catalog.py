@@ -19,7 +19,7 @@ from bln_search.core.source_digests import (
     find_module_name,
 )
 from bln_search.core.tasks import as_built_in_task
-from bln_search.data.cache import find_cached_data_set, try_write_cached_data_set
+from bln_search.data.cache import find_cached_data_set, has_cached_data_set, try_write_cached_data_set
 from bln_search.data.catalog_entry import CatalogEntry, DataFormat, DataSource
 from bln_search.data.dataset import DataSet
 from bln_search.data.files import find_system_error, read_verified_file
@@ -93,6 +93,13 @@ def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
         _make_version_with_code(name, entry),
         cache,
         lambda: decode(lambda file: read_verified_file(file, entry.list_search_folders(data), entry.archive)),
+    )
+
+
+def has_decoded_copy(entry: CatalogEntry, cache: Path) -> bool:
+    """Whether the cache has a decoded copy of a data set, which is then loaded without its files."""
+    return entry.decode is not None and has_cached_data_set(
+        cache, entry.name, _make_version_with_code(entry.name, entry)
     )
 
 

@@ -49,20 +49,22 @@ def parse_study(text: str, *, source: str = "study") -> StudySpec:
             *problems_from_pydantic_errors(error.errors(include_url=False), value),
             *find_unknown_name_problems_in_raw_study(value),
         ]
-        raise SpecError(
-            source, list(dict.fromkeys(_format_problem_with_line(problem, node) for problem in problems))
-        ) from None
+        raise SpecError(source, _format_problems_in_line_order(problems, node)) from None
     problems = [*find_data_and_model_problems(study), *find_space_problems(study)] or find_oversized_batch_problems(
         study
     )
     if problems:
-        raise SpecError(source, [_format_problem_with_line(problem, node) for problem in problems])
+        raise SpecError(source, _format_problems_in_line_order(problems, node))
     return study
 
 
-def _format_problem_with_line(problem: Problem, root: yaml.Node) -> str:
-    path = "" if problem.names_location else problem.path
-    return f"line {_line_number_at(root, problem.location)}: {path + ': ' if path else ''}{problem.message}"
+def _format_problems_in_line_order(problems: Sequence[Problem], root: yaml.Node) -> list[str]:
+    """Every problem with its line, each once."""
+    line_by_text: dict[str, int] = {}
+    for problem in problems:
+        line, path = _line_number_at(root, problem.location), "" if problem.names_location else problem.path
+        line_by_text[f"line {line}: {path + ': ' if path else ''}{problem.message}"] = line
+    return sorted(line_by_text, key=line_by_text.__getitem__)
 
 
 def _line_number_at(root: yaml.Node, location: Sequence[int | str]) -> int:

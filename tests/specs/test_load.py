@@ -74,6 +74,13 @@ def test_all_problems_are_reported_together():
     assert len(messages) == 5
 
 
+def test_problems_are_in_the_order_of_their_lines():
+    messages = problems("name: A B\ndata: {nam: digits}\nseed: 3\nmodel: {name: mpl}\narms: [{method: bm}]\n")
+    lines = [int(message.partition(":")[0].removeprefix("line ")) for message in messages]
+    assert len(lines) > 4
+    assert lines == sorted(lines)
+
+
 def test_unknown_names_are_reported_with_other_problems():
     messages = problems("name: A B\ndata: {name: digit}\nmodel: {name: mpl}\narms: [{method: bln}]\n")
     assert [problem.split(": ")[:2] for problem in messages] == [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bln_search.cli.options import DataOption, FormatOption, QuietOption, add_environment_variable_to_help
-from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_line
+from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_line, print_note
 from bln_search.cli.records import print_records
 from bln_search.core.errors import DataError
 from bln_search.core.names import format_count_with_noun
@@ -38,23 +38,37 @@ def list_data(data: DataOption = None, output_format: FormatOption = RecordsForm
     """List the data sets and whether their files are present."""
     from bln_search.data.catalog import list_catalog_entries
 
-    folder = data or load_settings().data_folder
+    settings = load_settings()
     records = [
         {
             "name": entry.name,
             "about": entry.about,
-            "files": _describe_file_state(entry, entry.list_search_folders(folder)),
+            "files": _describe_file_state(entry, data or settings.data_folder, settings.cache),
         }
         for entry in list_catalog_entries()
     ]
     print_records(records, ("name", "about", "files"), output_format)
 
 
-def _describe_file_state(entry: CatalogEntry, folders: list[Path]) -> str:
-    missing, total = count_missing_and_all_files(entry, folders)
+def _describe_file_state(entry: CatalogEntry, data: Path, cache: Path) -> str:
+    from bln_search.data.catalog import has_decoded_copy
+
+    missing, total = count_missing_and_all_files(entry, entry.list_search_folders(data))
     if not missing:
         return "present"
-    return "missing" if entry.find is not None else f"{missing} of {total} missing"
+    copy = "; a decoded copy is in the cache" if has_decoded_copy(entry, cache) else ""
+    return "missing" if entry.find is not None else f"{missing} of {total} missing{copy}"
+
+
+def print_note_if_data_set_is_missing(entry: CatalogEntry, data: Path, cache: Path) -> None:
+    """Print that a study with a data set cannot run on this machine yet, and what to do."""
+    from bln_search.data.catalog import has_decoded_copy
+
+    missing, total = count_missing_and_all_files(entry, entry.list_search_folders(data))
+    if missing and not has_decoded_copy(entry, cache):
+        which = "the data set is" if entry.find is not None else f"{missing} of {total} files are"
+        remedy = f"run `bln-search data fetch {entry.name}`, or set" if entry.downloads else "set"
+        print_note(f"{entry.name}: {which} missing in {data}: before this study runs here, {remedy} BLN_SEARCH_DATA")
 
 
 def count_missing_and_all_files(entry: CatalogEntry, folders: list[Path]) -> tuple[int, int]:
@@ -64,7 +78,7 @@ def count_missing_and_all_files(entry: CatalogEntry, folders: list[Path]) -> tup
     if entry.find is not None:
         try:
             entry.find(folders)
-        except DataError:
+        except (DataError, OSError):
             return 1, 1
         return 0, 1
     has_archive = entry.archive is not None and any((folder / entry.archive.name).is_file() for folder in folders)

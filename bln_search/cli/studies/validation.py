@@ -11,6 +11,7 @@ import typer
 
 from bln_search.cli import options
 from bln_search.cli.environment import make_execution_environment
+from bln_search.cli.maintenance.data import print_note_if_data_set_is_missing
 from bln_search.cli.output import RecordsFormat, print_note, print_records_table, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.time_estimate import print_time_estimate
@@ -77,8 +78,10 @@ def validate(
         from bln_search.search.preflight import check_model_fits_data  # imports torch, as the plugin does
 
         check_model_fits_data(study)
-    for remark in get_catalog_entry(study.data.name).remarks:
+    entry, settings = get_catalog_entry(study.data.name), load_settings()
+    for remark in entry.remarks:
         print_note(f"{study.data.name}: {remark}")
+    print_note_if_data_set_is_missing(entry, data or settings.data_folder, settings.cache)
     if estimate_study_time and output_format is not RecordsFormat.TABLE:
         print_time_estimate(_estimate_study_time(study, data, device, workers, seconds_per_arm), output_format)
         return

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from bln_search.core.errors import ModelError
+from bln_search.data.catalog import _make_version_with_code, get_catalog_entry
 from bln_search.execution.time_estimate import estimate as estimate_module
 from bln_search.execution.time_estimate.estimate import measure_process_start_seconds
 from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, parse_study
@@ -47,6 +48,29 @@ def test_arms_are_records_with_their_trials(file, in_every_format):
         2 * len(list_planned_configurations_and_estimates(trial)) for trial in planned
     )
     assert [row["rows"] for row in printed.csv] == [str(record["rows"]) for record in printed.json]
+
+
+def test_missing_data_is_noted_until_files_or_a_decoded_copy_are_there(file, invoke, records, tmp_path, monkeypatch):
+    """The study is valid all the same; the list of data sets agrees."""
+    monkeypatch.setenv("BLN_SEARCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("BLN_SEARCH_CACHE", str(tmp_path / "cache"))
+
+    def find_state():
+        (found,) = [record["files"] for record in records("data", "list") if record["name"] == "cifar10"]
+        return found
+
+    assert "digits" not in invoke("validate", file).stderr
+    file.write_text(STUDY.replace("digits", "cifar10").replace("mlp", "lenet"))
+    missing = invoke("validate", file)
+    assert missing.exit_code == 0
+    assert str(tmp_path / "data") in missing.stderr
+    assert "data fetch cifar10" in missing.stderr
+    state = find_state()
+    entry = get_catalog_entry("cifar10")
+    (tmp_path / "cache" / f"cifar10-{_make_version_with_code('cifar10', entry)}").mkdir(parents=True)
+    assert "cifar10" not in invoke("validate", file).stderr
+    assert find_state().startswith(state)
+    assert find_state() != state
 
 
 def test_trials_of_sampled_points_are_unknown(file, records):

@@ -54,9 +54,11 @@ class SilentProgress:
         """Do nothing."""
 
 
-def format_starting_text(workers: int) -> str:
-    """What happens before the first epoch."""
-    return f"starting {workers} worker{'' if workers == 1 else 's'} (loading torch and the data)"
+def format_starting_text(parallel_trials: int) -> str:
+    """What happens before the first epoch. parallel_trials: those that run at the same time."""
+    return (
+        f"starting {parallel_trials}{' at the same time' if parallel_trials > 1 else ''} (loading torch and the data)"
+    )
 
 
 def format_remaining_time(remaining: RemainingTimeEstimator) -> str:
