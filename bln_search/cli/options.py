@@ -53,6 +53,9 @@ DatabaseOption = Annotated[
     str | None,
     typer.Option("--database", metavar="URL", help=add_environment_variable_to_help("Database URL.", "database")),
 ]
+QueueDatabaseOption = Annotated[
+    str | None, typer.Option("--database", metavar="URL", help="Database to use without a service.")
+]
 ServerOption = Annotated[
     str | None,
     typer.Option(

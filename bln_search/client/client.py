@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Self
 
@@ -145,9 +145,17 @@ class Client:
         """Yield the events of a study so far, oldest first. after: yield only events with higher numbers."""
         return iter_events_so_far(self._session, study_id, after)
 
-    def follow_events(self, study_id: int, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield the events of a study live until it ends. After a lost connection the stream resumes."""
-        return iter_events_live(self._session, study_id, after)
+    def follow_events(
+        self, study_id: int, after: int = 0, *, on_idle: Callable[[], None] | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the events of a study live until it ends. After a lost connection the stream resumes.
+
+        Args:
+            study_id: The study.
+            after: Yield only events with higher numbers.
+            on_idle: Called every ten seconds without an event.
+        """
+        return iter_events_live(self._session, study_id, after, on_idle)
 
     def cancel(self, study_id: int) -> dict[str, Any]:
         """Cancel a study."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
@@ -27,14 +27,23 @@ def iter_events_so_far(session: ServiceHttpSession, study_id: int, after: int) -
         after = page["last"]
 
 
-def iter_events_live(session: ServiceHttpSession, study_id: int, after: int) -> Iterator[dict[str, Any]]:
-    """Yield the events of a study with numbers above `after` until it ends. A lost connection is resumed."""
+def iter_events_live(
+    session: ServiceHttpSession, study_id: int, after: int, on_idle: Callable[[], None] | None
+) -> Iterator[dict[str, Any]]:
+    """Yield the events of a study with numbers above `after` until it ends. A lost connection is resumed.
+
+    Args:
+        session: The session.
+        study_id: The study.
+        after: Number of the last event that is known.
+        on_idle: Called every ten seconds without an event.
+    """
     lost_since: float | None = None
     while True:
         try:
             with session.open_event_stream(f"/studies/{study_id}/events", after) as lines:
                 lost_since = None
-                for event in iter_server_sent_events(lines):
+                for event in iter_server_sent_events(lines, on_idle):
                     if event is None:
                         return
                     after = event["number"]

@@ -16,8 +16,8 @@ from bln_search.core.files.atomic import compute_file_sha256, copy_atomically
 _POLL = 0.5
 """Seconds between two requests for the state of an export."""
 
-_WORKER_PATIENCE = 60.0
-"""Seconds for which an export may wait while no worker is alive; a worker that restarts is away for a moment."""
+_SHOWN_FIELDS = ("state", "step", "waiting_before", "has_worker")
+"""Fields of an export that change while it waits."""
 
 Export = dict[str, Any]
 
@@ -58,6 +58,7 @@ class NetworkExportsClient:
         export_id: int,
         *,
         timeout: float = 3600.0,
+        worker_timeout: float = 60.0,
         on_change: Callable[[Export], None] = lambda _export: None,
     ) -> Export:
         """Wait until an export is ready, and return it.
@@ -66,7 +67,9 @@ class NetworkExportsClient:
             study_id: The study.
             export_id: The export.
             timeout: Seconds to wait.
-            on_change: Called with the export when its state, step or place in the queue changes.
+            worker_timeout: Seconds to wait while no worker is alive; one that restarts is away for a moment.
+            on_change: Called with the export when its state, step or place in the queue changes, or whether a worker is
+                alive.
 
         Raises:
             ServiceError: The export has failed or expired, no worker is alive, or the time is over.
@@ -76,7 +79,7 @@ class NetworkExportsClient:
         while True:
             export = self.get(study_id, export_id)
             state = export["state"]
-            if (progress := (state, export["step"], export["waiting_before"])) != shown:
+            if (progress := [export[name] for name in _SHOWN_FIELDS]) != shown:
                 shown = progress
                 on_change(export)
             if state == "ready":
@@ -85,7 +88,7 @@ class NetworkExportsClient:
                 raise ServiceError(f"export {export_id} is {state}: {export['reason'] or 'request it again'}")
             now = time.monotonic()
             worker_seen_at = now if export["has_worker"] else worker_seen_at
-            if now - worker_seen_at > _WORKER_PATIENCE:
+            if now - worker_seen_at > worker_timeout:
                 raise ServiceError(f"export {export_id} waits, but no worker of {self._session.server} is running")
             if now > deadline:
                 raise ServiceError(f"export {export_id} is still {state} after {timeout:.0f} s; it is kept, try later")

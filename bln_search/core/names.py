@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 NAME_PATTERN = r"^[a-z0-9][a-z0-9_-]{0,63}$"
 """Regular expression of the name of a study or an account."""
@@ -20,6 +20,17 @@ def ambiguous_study_name_message(name: str, newest: Mapping[str, int]) -> str:
     """
     studies = ", ".join(f"{study_id} of {owner}" for owner, study_id in sorted(newest.items()))
     return f"the name {name!r} belongs to studies of other accounts: give the number of one of them: {studies}"
+
+
+def repeated_study_name_message(name: str, studies: Iterable[Mapping[str, object]]) -> str:
+    """Return the message about a name that several studies of one owner have.
+
+    Args:
+        name: The name.
+        studies: `id`, `state` and `created` of each study.
+    """
+    listed = ", ".join(f"{study['id']} ({study['state']}, created {study['created']})" for study in studies)
+    return f"several studies have the name {name!r}: give the number of one of them: {listed}"
 
 
 def format_count_with_noun(count: int, singular: str, plural: str) -> str:

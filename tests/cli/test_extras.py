@@ -25,17 +25,18 @@ main()
 @pytest.mark.parametrize(
     ("package", "arguments", "extra"),
     [
-        ("httpx", ["list", "--server", "http://127.0.0.1:9"], "service"),
+        ("httpx", ["list", "--server", "http://127.0.0.1:9"], "client"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
-                ("uvicorn", ["serve", "--no-worker"], "service"),
+                ("uvicorn", ["serve", "--no-worker"], "web"),
                 ("psycopg", ["list", "--database", "postgresql+psycopg://127.0.0.1:9/none"], "postgres"),
-                ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "search"),
-                ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "search"),
-                ("jinja2", ["report", "none", "--output", "none.html"], "search"),
-                ("torch", ["worker", "--once"], "search"),
-                ("sklearn", ["run", str(ROOT / "studies" / "quickstart.yaml")], "search"),
+                ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "train"),
+                ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
+                ("jinja2", ["report", "none", "--output", "none.html"], "web"),
+                ("plotly", ["report", "none", "--output", "none.html"], "web"),
+                ("torch", ["worker", "--once"], "train"),
+                ("sklearn", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
             )
         ),
     ],
@@ -60,7 +61,7 @@ def test_every_package_of_the_extras_is_known():
 
 def test_unknown_missing_package_is_not_attributed_to_an_extra():
     assert find_package_error_for_module_not_found(ModuleNotFoundError("No module named 'x'", name="x")) is None
-    assert "bln-search[search]" in str(
+    assert "bln-search[train]" in str(
         find_package_error_for_module_not_found(ModuleNotFoundError("No module", name="torch.fx"))
     )
 

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import pytest
 
+from bln_search.client import Client, ServiceError
 from bln_search.client import exports as client_exports
 from bln_search.core.exports import StoredArchive
 
@@ -109,12 +110,20 @@ def test_earlier_export_is_replaced_only_on_request(world, invoke, service, tmp_
     assert "something other" in str(refused.exception)
 
 
-def test_export_without_a_worker_is_an_error_after_a_while(world, invoke, service, tmp_path, monkeypatch):
-    monkeypatch.setattr(client_exports, "_WORKER_PATIENCE", 0.1)
+def test_export_without_a_worker_says_so_and_waits_for_one(world, invoke, service, tmp_path):
     world.complete("done")
-    result = invoke("export", "done", "--config", "best", "--output", tmp_path / "out", *service)
-    assert result.exit_code == 1
-    assert "no worker" in str(result.exception)
+    with WorkerThread(world, make_archive(FILES)):  # it sends no heartbeat
+        done = invoke("export", "done", "--config", "best", "--output", tmp_path / "out", *service)
+    assert done.exit_code == 0
+    assert "no worker is running" in done.stderr
+
+
+def test_client_waits_for_a_worker_for_a_limited_time(world, service, tmp_path):
+    study_id = world.complete("done")
+    with Client(service[1], service[3]) as client:
+        export = client.exports.request(study_id, configuration="best")
+        with pytest.raises(ServiceError, match="no worker"):
+            client.exports.wait(study_id, export["id"], worker_timeout=0.1)
 
 
 def test_data_folder_is_that_of_the_worker(world, invoke, service, tmp_path):

@@ -112,6 +112,13 @@ def test_stream_yields_none_at_its_end():
     assert list(iter_server_sent_events(lines)) == [{}, None]
 
 
+def test_comments_tell_that_there_is_no_event():
+    comments = []
+    lines = ["retry: 1000", "", ": still here", "", "id: 1", "event: epoch", "data: {}", "", ": still here", ""]
+    assert list(iter_server_sent_events(lines, lambda: comments.append("idle"))) == [{}]
+    assert comments == ["idle"] * 2
+
+
 class Changing(Other):
     """A table that is another one with each page."""
 

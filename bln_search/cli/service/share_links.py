@@ -10,7 +10,7 @@ import typer
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import RecordsFormat, print_note
 from bln_search.cli.records import print_records, time_to_iso_text
-from bln_search.cli.sources.opening import open_ledger_or_client
+from bln_search.cli.sources.opening import get_study_to_change, open_ledger_or_client
 from bln_search.core.errors import TokenManagementError
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
@@ -31,13 +31,13 @@ def create(
 ) -> None:
     """Create a link to a study and print it, once: its address, or without a service the path of its page."""
     with open_ledger_or_client(database, server, token) as opened:
+        record = get_study_to_change(opened, study)
         if isinstance(opened, Ledger):
-            record = opened.studies.get_by_name_or_id(study)
             expires_at = datetime.now(UTC) + timedelta(days=days)
             secret, _ = opened.share_links.create_link(record.id, _get_study_owner(record), label, expires_at)
             address = f"/shared/{secret}"
         else:
-            link = opened.share_links.create(opened.study(study)["id"], label, days)
+            link = opened.share_links.create(record.id, label, days)
             address, expires_at = link["url"], datetime.fromisoformat(link["expires_at"])
     print_note(f"the link ends at {expires_at:%Y-%m-%d %H:%M} UTC; it is not shown again")
     typer.echo(address)
@@ -76,10 +76,7 @@ def revoke(
 ) -> None:
     """Revoke a link: it shows nothing from now on."""
     with open_ledger_or_client(database, server, token) as opened:
-        if isinstance(opened, Ledger):
-            opened.share_links.revoke(opened.studies.get_by_name_or_id(study).id, link_id)
-        else:
-            opened.share_links.revoke(opened.study(study)["id"], link_id)
+        opened.share_links.revoke(get_study_to_change(opened, study).id, link_id)
     print_note(f"link {link_id} is revoked")
 
 

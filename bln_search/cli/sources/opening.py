@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bln_search.cli.sources.studies import LedgerSource, ServiceSource, StudySource
+from bln_search.cli.sources.studies import LedgerSource, ServiceSource, StudyFilter, StudySource
 from bln_search.core.credentials import clean_token
-from bln_search.core.errors import SpecError, UnknownStudyError
+from bln_search.core.errors import AmbiguousStudyError, MissingPackageError, SpecError, UnknownStudyError
+from bln_search.core.names import repeated_study_name_message
 from bln_search.core.urls import is_loopback_host, parse_service_address, redact_password
 from bln_search.settings import Settings, load_settings
+from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
 if TYPE_CHECKING:
@@ -26,7 +28,29 @@ DEFAULT_SERVER = "http://127.0.0.1:8000"
 def open_study_source(database: str | None, server: str | None, token: str | None) -> Iterator[StudySource]:
     """Open the service if options or settings name one, otherwise the database."""
     with open_ledger_or_client(database, server, token) as opened:
-        yield LedgerSource(opened) if isinstance(opened, Ledger) else ServiceSource(opened)
+        yield _make_study_source(opened)
+
+
+def _make_study_source(opened: Ledger | Client) -> StudySource:
+    return LedgerSource(opened) if isinstance(opened, Ledger) else ServiceSource(opened)
+
+
+def get_study_to_change(opened: Ledger | Client, name_or_id: str) -> StudyRecord:
+    """Return the study with this number, or the only one of its owner with this name.
+
+    Commands that change or export a study use it; those that show one take the newest of a name.
+
+    Raises:
+        AmbiguousStudyError: The owner has several studies of this name.
+    """
+    source = _make_study_source(opened)
+    study = source.get_study(name_or_id)
+    if name_or_id == study.name:  # otherwise it is the number
+        listed = source.list_studies(StudyFilter(name=study.name))
+        same = [other for other in listed if (other["name"], other["owner"]) == (study.name, study.owner)]
+        if len(same) > 1:
+            raise AmbiguousStudyError(repeated_study_name_message(study.name, same))
+    return study
 
 
 @contextmanager
@@ -86,8 +110,10 @@ def open_service_client(server: str | None, token: str | None, settings: Setting
         token: Access token; by default that of the settings, or the one that `serve` stored in the home folder.
         settings: The settings.
     """
-    from bln_search.client import Client
-
+    try:
+        from bln_search.client import Client
+    except ModuleNotFoundError as error:
+        raise MissingPackageError(error.name, "client") from None
     secret = token or (settings.token.get_secret_value() if settings.token else None)
     address = server or settings.server or DEFAULT_SERVER
     if secret is None and _is_on_this_machine(address):  # a token file is never sent to another machine

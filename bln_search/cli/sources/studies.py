@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -131,13 +131,13 @@ class LedgerSource:
 
     def list_studies(self, study_filter: StudyFilter = ALL_STUDIES) -> list[dict[str, object]]:
         """Return the fields of every study that passes the filter, newest first."""
-        self._release_studies_of_ended_processes()
+        self._release_lost_studies()
         studies = (study for study in self.ledger.studies.list_studies() if _study_passes_filter(study, study_filter))
         return [study_to_list_record(study) for study in islice(studies, study_filter.limit)]
 
     def get_study(self, name_or_id: str) -> StudyRecord:
         """Return the study with this number, or the newest with this name."""
-        self._release_studies_of_ended_processes()
+        self._release_lost_studies()
         return self.ledger.studies.get_by_name_or_id(name_or_id)
 
     def list_trials(self, study_id: int) -> list[TrialRecord]:
@@ -168,7 +168,7 @@ class LedgerSource:
             from bln_search.worker.analysis import compute_and_store_analysis
         except ModuleNotFoundError as error:
             if allow_incomplete:
-                raise MissingPackageError(error.name, "search") from None
+                raise MissingPackageError(error.name, "train") from None
             return None
         return compute_and_store_analysis(self.ledger, study.id, None, save=False)
 
@@ -179,7 +179,7 @@ class LedgerSource:
     def follow_events(self, study_id: int, after: int = 0) -> Iterator[EventRecord]:
         """Yield the events with numbers above `after` and wait for new ones."""
         while True:
-            self._release_studies_of_ended_processes()
+            self._release_lost_studies()
             header = self.ledger.studies.find_header(study_id)  # before its events, of which none is missed then
             for event in self.ledger.events.list_events(study_id, after):
                 yield event
@@ -188,10 +188,10 @@ class LedgerSource:
                 return
             time.sleep(_POLL_SECONDS)
 
-    def _release_studies_of_ended_processes(self) -> None:
-        """Let no study say that it runs whose process on this machine was killed."""
+    def _release_lost_studies(self) -> None:
+        """Let no study say that it runs whose process was killed."""
         with suppress(BlnSearchError):  # a full disk, or a database that another process writes; reading goes on
-            self.ledger.studies.release_studies_of_ended_processes(may_be_alive)
+            self.ledger.studies.release_lost_studies(may_be_alive)
 
     def find_schema_revision(self) -> str | None:
         """Return the revision of the database schema."""
@@ -262,9 +262,11 @@ class ServiceSource:
         """Return the events of a study so far, oldest first."""
         return [_event_record_from_json(event) for event in self.client.list_events(study_id)]
 
-    def follow_events(self, study_id: int, after: int = 0) -> Iterator[EventRecord]:
-        """Yield the events with numbers above `after` and wait for new ones."""
-        for event in self.client.follow_events(study_id, after):
+    def follow_events(
+        self, study_id: int, after: int = 0, on_idle: Callable[[], None] | None = None
+    ) -> Iterator[EventRecord]:
+        """Yield the events with numbers above `after` and wait for new ones; `on_idle` as for `Client`."""
+        for event in self.client.follow_events(study_id, after, on_idle=on_idle):
             yield _event_record_from_json(event)
             state = _WAITING_STATES.get(event["kind"])
             if state is not None and self.client.study(study_id)["state"] == state:

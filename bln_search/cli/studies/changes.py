@@ -10,7 +10,7 @@ import typer
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import print_error, print_note
-from bln_search.cli.sources.opening import open_ledger_or_client
+from bln_search.cli.sources.opening import get_study_to_change, open_ledger_or_client
 from bln_search.cli.studies.wording import format_study_label
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.tags import check_and_sort_unique_tags
@@ -34,15 +34,13 @@ def tag(
         "remove_tags": check_and_sort_unique_tags(remove or ()),
     }
     with open_ledger_or_client(database, server, token) as opened:
+        record = get_study_to_change(opened, study)
+        label = format_study_label(record.id, record.name, record.owner)
         if isinstance(opened, Ledger):
-            record = opened.studies.get_by_name_or_id(study)
-            label = format_study_label(record.id, record.name, record.owner)
             opened.queue.update_study_metadata(record.id, changes)
             present = opened.studies.get(record.id).tags
         else:
-            found = opened.study(study)
-            label = format_study_label(found["id"], found["name"], found["owner"])
-            present = opened.update_study(found["id"], **changes)["tags"] if tags or remove else found["tags"]
+            present = opened.update_study(record.id, **changes)["tags"] if tags or remove else record.tags
     print_note(f"{label} has {'the tags ' + ', '.join(present) if present else 'no tags'}")
 
 
@@ -53,23 +51,20 @@ def delete(
     token: TokenOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without confirmation.")] = False,
 ) -> None:
-    """Delete a study with all its results and networks. A running study is refused.
+    """Delete a study with all its results and networks. A study that a live process runs is refused.
 
     Networks that another study needs are kept.
     """
     settings = load_settings()
     with open_ledger_or_client(database, server, token) as opened:
+        record = get_study_to_change(opened, study)
+        label = format_study_label(record.id, record.name, record.owner)
+        _confirm_deletion(label, yes=yes)
         if isinstance(opened, Ledger):
-            record = opened.studies.get_by_name_or_id(study)
-            label = format_study_label(record.id, record.name, record.owner)
-            _confirm_deletion(label, yes=yes)
             is_other_database = database not in (None, settings.database_url)
             _delete_from_database(opened, record.id, settings, is_other_database=is_other_database)
         else:
-            found = opened.study(study)
-            label = format_study_label(found["id"], found["name"], found["owner"])
-            _confirm_deletion(label, yes=yes)
-            opened.delete(found["id"])
+            opened.delete(record.id)
     print_note(f"{label} is deleted")
 
 

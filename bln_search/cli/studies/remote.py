@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,16 +13,18 @@ from bln_search.cli import options
 from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
 from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note, results
 from bln_search.cli.records import print_record
-from bln_search.cli.sources.opening import open_service_client
-from bln_search.cli.sources.studies import ServiceSource
+from bln_search.cli.sources.opening import find_service_address, get_study_to_change, open_service_client
+from bln_search.cli.sources.studies import FOLLOWED_STATES, ServiceSource
 from bln_search.cli.studies.progress.display import ServiceEventProgress
 from bln_search.cli.studies.progress.events import EPOCH, StudyTrialCache, format_event_line
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
-from bln_search.cli.studies.wording import format_study_label, format_study_state
-from bln_search.core.errors import ModelError
+from bln_search.cli.studies.wording import NO_WORKER, format_study_label, format_study_state
+from bln_search.core.errors import BlnSearchError, ModelError
 from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
+from bln_search.specs.records import StudyRecord
+from bln_search.storage.ledger import open_and_upgrade_ledger
 
 _SUBMITTED_FIELDS = ("id", "name", "owner", "state", "new")
 _ANALYSIS_TIMEOUT = 600.0
@@ -89,8 +92,12 @@ def _follow_and_print_result(
 ) -> None:
     """Print events until the study ends or waits for a user, then what `run` prints."""
     print_line = make_progress_line_printer(quiet=quiet)
-    labels, progress = StudyTrialCache(source, study_id), ServiceEventProgress(source.get_study(str(study_id)))
-    for event in source.follow_events(study_id):
+    study = source.get_study(str(study_id))
+    labels, progress = StudyTrialCache(source, study_id), ServiceEventProgress(study)
+    notice = _MissingWorkerNotice(source, study, print_line)
+    if study.state in FOLLOWED_STATES:
+        notice.print_if_missing()
+    for event in source.follow_events(study_id, on_idle=notice.print_if_missing):
         if event.kind != EPOCH:  # epochs are too frequent
             print_line(format_event_line(event, labels))
         line = progress.record_event_and_make_line_if_due(event)
@@ -98,7 +105,7 @@ def _follow_and_print_result(
             print_line(line)
     final = source.get_study(str(study_id))
     if final.state is StudyState.COMPLETE:  # every format has the groups and the recommendation
-        _wait_for_analysis(source, study_id, print_line)
+        _wait_for_analysis(source, study_id, print_line, notice)
     print_or_write_leaderboard(source, final, output_format)
     if final.state is not StudyState.COMPLETE:
         print_failed_trials(source.list_trials(study_id))
@@ -106,11 +113,33 @@ def _follow_and_print_result(
         raise typer.Exit(ExitCode.INCOMPLETE)
 
 
-def _wait_for_analysis(source: ServiceSource, study_id: int, print_line: Callable[[str], None]) -> None:
+class _MissingWorkerNotice:
+    """Tells, while a study of the queue is followed, that no worker is running: once, and again after one was there."""
+
+    def __init__(self, source: ServiceSource, study: StudyRecord, print_line: Callable[[str], None]) -> None:
+        self._source, self._print_line = source, print_line
+        self._needs_worker = bool(study.owner)  # a command runs a study without an owner
+        self._is_printed = False
+
+    def print_if_missing(self) -> None:
+        """Print the notice where no worker is running and it was not printed yet."""
+        if not self._needs_worker:
+            return
+        with suppress(BlnSearchError):  # following goes on
+            is_missing = not self._source.client.workers()
+            if is_missing and not self._is_printed:
+                self._print_line(NO_WORKER)
+            self._is_printed = is_missing
+
+
+def _wait_for_analysis(
+    source: ServiceSource, study_id: int, print_line: Callable[[str], None], notice: _MissingWorkerNotice
+) -> None:
     """Wait until a worker has analyzed the study: the leaderboard shows groups and the recommendation."""
     if source.client.analysis(study_id) is not None:
         return
     print_line("waiting for the analysis")
+    notice.print_if_missing()
     if source.client.analysis(study_id, wait=_ANALYSIS_TIMEOUT) is None:
         print_note(
             f"no worker has analyzed the study within {_ANALYSIS_TIMEOUT:.0f} s; `bln-search analyze {study_id}` shows "
@@ -119,40 +148,59 @@ def _wait_for_analysis(source: ServiceSource, study_id: int, print_line: Callabl
 
 
 def cancel(
-    study: options.StudyArgument, server: options.ServiceOption = None, token: options.TokenOption = None
+    study: options.StudyArgument,
+    database: options.QueueDatabaseOption = None,
+    server: options.ServiceOption = None,
+    token: options.TokenOption = None,
 ) -> None:
     """Cancel a study; its finished trials are kept."""
-    _control_study("cancel", study, server, token)
+    _control_study("cancel", study, database, server, token)
 
 
 def pause(
-    study: options.StudyArgument, server: options.ServiceOption = None, token: options.TokenOption = None
+    study: options.StudyArgument,
+    database: options.QueueDatabaseOption = None,
+    server: options.ServiceOption = None,
+    token: options.TokenOption = None,
 ) -> None:
     """Stop a study within about a second, until `resume`; its finished trials are kept."""
-    _control_study("pause", study, server, token)
+    _control_study("pause", study, database, server, token)
 
 
 def resume(
-    study: options.StudyArgument, server: options.ServiceOption = None, token: options.TokenOption = None
+    study: options.StudyArgument,
+    database: options.QueueDatabaseOption = None,
+    server: options.ServiceOption = None,
+    token: options.TokenOption = None,
 ) -> None:
     """Put a study back into the queue; it resumes where it stopped."""
-    _control_study("resume", study, server, token)
+    _control_study("resume", study, database, server, token)
 
 
 def retry(
     study: options.StudyArgument, server: options.ServiceOption = None, token: options.TokenOption = None
 ) -> None:
     """Put a study with failed trials back into the queue and run these trials again; the others are kept."""
-    _control_study("retry_failed", study, server, token)
+    _control_study("retry_failed", study, None, server, token)
 
 
-def _control_study(method: str, study: str, server: str | None, token: str | None) -> None:
-    """Call a method of the client that controls a study."""
-    with open_service_client(server, token, load_settings()) as client:
-        changed = getattr(client, method)(client.study(study)["id"])
-    print_note(
-        f"{_study_label_from_json(changed)} {format_study_state(changed['state'], changed['request'])}",
-    )
+def _control_study(method: str, study: str, database: str | None, server: str | None, token: str | None) -> None:
+    """Call the method of a client, or with a database that of its queue, that controls a study."""
+    settings = load_settings()
+    find_service_address(database, server, settings)  # refuses both
+    if database is not None:
+        with closing(open_and_upgrade_ledger(database)) as ledger:
+            record = get_study_to_change(ledger, study)
+            getattr(ledger.queue, method)(record.id)
+            item = ledger.study_lists.find_study_item(record.id)
+            assert item is not None, "it was just changed"
+            state, request = item.state, item.request
+    else:
+        with open_service_client(server, token, settings) as client:
+            record = get_study_to_change(client, study)
+            changed = getattr(client, method)(record.id)
+            state, request = changed["state"], changed["request"]
+    print_note(f"{format_study_label(record.id, record.name, record.owner)} {format_study_state(state, request)}")
 
 
 def _study_label_from_json(study: Mapping[str, Any]) -> str:

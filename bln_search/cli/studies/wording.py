@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 from bln_search.core.states import StopRequest, StudyState
 
+NO_WORKER = "no worker is running; `bln-search worker` on a machine of the service starts one"
+
 _STATE_TEXTS: Mapping[str, str] = {StudyState.ACCEPTED: "waits in the queue", StudyState.RUNNING: "is running"}
 _REQUEST_TEXTS: Mapping[str, str] = {
     StopRequest.PAUSE: "a pause is requested",

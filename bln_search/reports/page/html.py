@@ -14,6 +14,7 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from bln_search.core.errors import MissingPackageError
 from bln_search.core.method import StatisticSource
 from bln_search.core.version import VERSION
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Section
@@ -36,6 +37,9 @@ def render_study_report_html(
     Args:
         context: Data of the study.
         sections: Functions that make the sections.
+
+    Raises:
+        MissingPackageError: Plotly, whose script is embedded, is not installed.
     """
     page_sections = [section for make in sections if (section := make(context)) is not None]
     scripts = [_read_embeddable_template_file("report.js")]
@@ -59,10 +63,10 @@ def render_study_report_html(
 
 @lru_cache(maxsize=1)
 def load_plotly_script() -> str:
-    """Script of the installed Plotly, which is not imported."""
+    """Script of the installed Plotly, which is not imported. Raises MissingPackageError without it."""
     package = find_spec("plotly")
-    assert package is not None, "bln-search requires it"
-    assert package.submodule_search_locations, "it is a folder"
+    if package is None or not package.submodule_search_locations:
+        raise MissingPackageError("plotly", "web")
     folder = Path(package.submodule_search_locations[0])
     return _to_embeddable_script((folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8"))
 

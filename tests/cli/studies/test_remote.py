@@ -8,8 +8,9 @@ import pytest
 
 from bln_search.cli.studies import remote
 from bln_search.core.errors import UnknownStudyError
-from bln_search.core.states import FailureClass
+from bln_search.core.states import FailureClass, StudyState
 from bln_search.worker.analysis import compute_and_store_analysis
+from tests.support.ended_process import name_of_ended_process
 from tests.support.service_world import study
 
 
@@ -68,7 +69,7 @@ def test_submission_is_a_record(world, invoke, service, tmp_path):
 def test_interrupt_of_watch_says_that_the_study_continues(world, invoke, service, monkeypatch):
     study_id = world.queue.submit_study(study("waiting"), "ada").study_id
 
-    def interrupted(*_):
+    def interrupted(*_, **_options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(remote.ServiceSource, "follow_events", interrupted)
@@ -108,3 +109,41 @@ def test_commands_of_the_database_say_that_they_use_no_service(world, invoke, mo
         assert "bln-search list" not in str(failed.exception)
     without = invoke("verify", "second", "--database", world.settings.database_url)
     assert "service.example" not in str(without.exception)
+
+
+def test_without_a_service_the_database_is_changed(world, invoke):
+    """Also a study whose worker is gone: its process on this machine has ended."""
+    study_id = world.queue.submit_study(study("mine"), "ada").study_id
+    database = ("--database", world.settings.database_url)
+    assert "is paused" in invoke("pause", "mine", *database).stderr
+    assert "waits in the queue" in invoke("resume", "mine", *database).stderr
+    world.ledger.studies.lease_and_start(study_id, lambda _: True, name_of_ended_process())
+    assert "is cancelled" in invoke("cancel", "mine", *database).stderr
+    assert world.ledger.studies.get(study_id).state is StudyState.CANCELLED
+    assert invoke("cancel", "mine", *database, "--server", "http://testserver").exit_code == 2
+
+
+def follow_until_told(invoke, world, monkeypatch, words):
+    """Call a command that follows a study, until it has told something while no event came; then the study ends."""
+    (study_id,) = [record.id for record in world.ledger.studies.list_studies()]
+
+    def end_after_idling(_source, _study_id, _after=0, *, on_idle):
+        for _ in range(3):
+            on_idle()
+        world.queue.cancel(study_id)
+        yield from ()
+
+    monkeypatch.setattr(remote.ServiceSource, "follow_events", end_after_idling)
+    return invoke(*words).stderr
+
+
+@pytest.mark.parametrize("verb", ["watch", "submit"])
+@pytest.mark.parametrize("has_worker", [False, True])
+def test_following_says_once_that_no_worker_is_running(world, invoke, service, monkeypatch, tmp_path, verb, has_worker):
+    (tmp_path / "study.yaml").write_text(study("waiting").canonical_json())
+    world.queue.submit_study(study("waiting"), "ada")
+    if has_worker:
+        world.ledger.workers.record_heartbeat("host/1/0", "cpu", "0")
+    words = ("watch", "waiting") if verb == "watch" else ("submit", tmp_path / "study.yaml", "--wait")
+    told = follow_until_told(invoke, world, monkeypatch, (*words, *service))
+    assert told.count("no worker is running") == (0 if has_worker else 1)

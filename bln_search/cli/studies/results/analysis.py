@@ -19,7 +19,7 @@ from bln_search.cli.output import (
     results,
 )
 from bln_search.cli.records import print_records
-from bln_search.cli.sources.opening import open_database_ignoring_service, open_study_source
+from bln_search.cli.sources.opening import get_study_to_change, open_database_ignoring_service, open_study_source
 from bln_search.cli.sources.studies import FOLLOWED_STATES
 from bln_search.cli.studies.results.leaderboard import format_study_name_and_title
 from bln_search.core.enums import ProbeKind
@@ -121,7 +121,7 @@ def probe(
     settings = load_settings()
     probes = ProbesSpec(batch_sizes=sizes, reshuffles=reshuffles)
     with open_database_ignoring_service(database, settings) as ledger:
-        study_record = ledger.studies.get_by_name_or_id(study)
+        study_record = get_study_to_change(ledger, study)
         environment = use_environment_in_this_process(make_execution_environment(settings, data, device))
         result_count = probe_networks_of_study(
             ledger,

@@ -23,8 +23,14 @@ from bln_search.cli.options import (
     TokenOption,
 )
 from bln_search.cli.output import DocumentFormat, make_progress_line_printer, print_line
-from bln_search.cli.sources.opening import find_service_address, open_database_ignoring_service, open_service_client
+from bln_search.cli.sources.opening import (
+    find_service_address,
+    get_study_to_change,
+    open_database_ignoring_service,
+    open_service_client,
+)
 from bln_search.cli.sources.studies import LedgerSource
+from bln_search.cli.studies.wording import NO_WORKER
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ArchiveContents
 from bln_search.core.files.atomic_folder import atomic_folder, check_export_folder_replaceable
@@ -131,6 +137,7 @@ def _print_exported_row(output: Path, exported: ExportedRow, output_format: Docu
 
 Progress = Callable[[str], None]
 _ANALYSIS_SECONDS = 60.0
+_EXPORT_SECONDS = 3600.0
 _CONFIGURATION_FILE, _PARITY_FILE = "configuration.json", "parity.json"
 
 
@@ -189,7 +196,7 @@ def export_from_database(
     accept_code_change: bool,
 ) -> ExportedRow:
     """Export a row with the packages of this machine."""
-    study_record = ledger.studies.get_by_name_or_id(study)
+    study_record = get_study_to_change(ledger, study)
     study_record.check_has_no_external_results()
     board = ledger.results.rank_rows_of_study(study_record.id, study_record.spec)
     row = choose_exported_row(ledger, study_record, board, options)
@@ -227,13 +234,17 @@ def export_from_service(
     """Let a worker of the service export a row, and download it."""
     check = partial(check_export_folder_replaceable, output, overwrite=overwrite, is_export=_is_export_folder)
     check()
-    study_id = client.study(study)["id"]
+    study_id = get_study_to_change(client, study).id
     if options.configuration == RECOMMENDED:
         client.analysis(study_id, wait=_ANALYSIS_SECONDS)  # a worker computes it when the study is complete
     requested = client.exports.request(study_id, format=forms, **asdict(options))
     progress(f"export {requested['id']}: {requested['name']}")
     ready = client.exports.wait(
-        study_id, requested["id"], on_change=lambda export: progress(_format_export_progress(export))
+        study_id,
+        requested["id"],
+        timeout=_EXPORT_SECONDS,
+        worker_timeout=_EXPORT_SECONDS,  # a worker may start meanwhile
+        on_change=lambda export: progress(_format_export_progress(export)),
     )
     with atomic_folder(output, check) as staging:
         client.exports.download_into_folder(ready, staging)
@@ -254,7 +265,8 @@ def _format_export_progress(export: dict[str, Any]) -> str:
     ahead = export["waiting_before"]
     waiting = f", {ahead} before it" if ahead else ""
     step = f", {export['step']}" if export["step"] else ""
-    return f"export {export['id']}: {export['state']}{step}{waiting}"
+    missing = "" if export["has_worker"] or export["state"] == "ready" else f"; {NO_WORKER}"
+    return f"export {export['id']}: {export['state']}{step}{waiting}{missing}"
 
 
 def _format_row_options(row: LeaderboardRow) -> str:

@@ -20,7 +20,7 @@ from bln_search.cli.output import (
     results,
 )
 from bln_search.cli.records import print_records
-from bln_search.cli.sources.opening import find_service_address, open_database_ignoring_service
+from bln_search.cli.sources.opening import find_service_address, get_study_to_change, open_database_ignoring_service
 from bln_search.cli.studies.results.analysis import load_study_and_analysis
 from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
 from bln_search.core.errors import DataError, ModelError
@@ -174,7 +174,7 @@ def search_layers(
 
     settings = load_settings()
     with open_database_ignoring_service(database, settings) as ledger:
-        study_record = ledger.studies.get_by_name_or_id(study)
+        study_record = get_study_to_change(ledger, study)
         overrides = {
             "search": search,
             "estimate": estimate,
