@@ -1,16 +1,15 @@
 # Two images from one file: `web` serves and has no torch, `worker` trains. docs/deploy.md says how to build and run them.
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
-# What each image installs, read off pyproject.toml: whatever else changes there, the layers below stay.
+# What each image installs, from pyproject.toml: whatever else changes there, the layers below stay.
 # EXTRAS: further extras of pyproject.toml for both, such as s3.
 FROM ${PYTHON_IMAGE} AS requirements
 WORKDIR /requirements
 COPY pyproject.toml ./
+COPY .ci/image_requirements.py ./.ci/
 ARG EXTRAS=""
-RUN python -c "import os, tomllib; project = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-extras = project['optional-dependencies']; \
-[open(name + '.txt', 'w').write('\n'.join(sum((extras[one] for one in (*wanted, *os.environ['EXTRAS'].split())), project['dependencies'])) + '\n') \
-for name, wanted in {'web': ('web', 'postgres'), 'worker': ('train', 'export', 'postgres')}.items()]"
+# hadolint ignore=SC2086
+RUN python .ci/image_requirements.py web ${EXTRAS} > web.txt && python .ci/image_requirements.py worker ${EXTRAS} > worker.txt
 
 # An empty environment; what is installed into it needs no pip when it runs.
 FROM ${PYTHON_IMAGE} AS builder

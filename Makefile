@@ -102,18 +102,18 @@ $(NPM_READY): $(SCRIPTS)/package.json $(SCRIPTS)/package-lock.json | $(READY)
 
 # Each file stands for a set of extras that is installed. A larger set contains the smaller ones.
 # The networks of the papers are installed with all but the smallest.
-$(READY): EXTRAS := train,web,client,export,docs,dev
+$(READY): EXTRAS := docs,dev
 $(READY): IMPLIED := $(INSTALLED) $(RUNNABLE)
 $(READY) $(INSTALLED): PLUGINS := ./papers
 $(READY) $(INSTALLED): papers/pyproject.toml
-$(INSTALLED): EXTRAS := train,web,client,export
+$(INSTALLED): EXTRAS := search,service,export
 $(INSTALLED): IMPLIED := $(RUNNABLE)
-$(RUNNABLE): EXTRAS := train
+$(RUNNABLE): EXTRAS := search
 $(RUNNABLE): IMPLIED :=
 $(READY) $(INSTALLED) $(RUNNABLE): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "bln-search needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
 	@echo "setting up $(VENV) with the extras $(EXTRAS); this downloads packages, once"
 	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python .ci/install.py --editable '.[$(EXTRAS)]' $(PLUGINS)
-	@case ',$(EXTRAS),' in *,web,*) $(BIN)/python .ci/plotly_bundle.py;; esac
+	@[ '$(EXTRAS)' = search ] || $(BIN)/python .ci/plotly_bundle.py
 	@touch $@ $(IMPLIED)

@@ -1,4 +1,4 @@
-"""Install packages into an environment: `.venv/bin/python .ci/install.py --editable '.[train]'`. `make` calls it.
+"""Install packages into an environment: `.venv/bin/python .ci/install.py --editable '.[search]'`. `make` calls it.
 
 uv installs the packages, because it downloads and unpacks them in parallel. It comes from the PATH or from the package
 index. If it is missing there or fails, pip installs. Both use the versions of `constraints.txt`, and the indexes, the
@@ -34,11 +34,11 @@ def main(words: list[str]) -> int:
         "--python", default=sys.executable, help="of the environment; by default the one that runs this"
     )
     parser.add_argument("--editable", action="store_true", help="the packages are folders, and stay there")
-    parser.add_argument("packages", nargs="+", help="with their extras, such as '.[train]'")
+    parser.add_argument("packages", nargs="+", help="with their extras, such as '.[search]'")
     given = parser.parse_args(words)
     packages = [word for package in given.packages for word in (*["--editable"] * given.editable, package)]
     settings = parse_settings(_run(*_PIP, "config", "list").stdout)
-    torch_index = find_torch_index(settings) if any(map(needs_torch, given.packages)) else ""
+    torch_index = find_torch_index(settings)
     uv = _find_uv(may_install=given.python == sys.executable)
     if uv and _install_with_uv(uv, given.python, packages, settings, torch_index):
         return 0
@@ -79,11 +79,6 @@ def find_torch_index(settings: dict[str, str]) -> str:
     has_own_index = {"index-url", "extra-index-url", "find-links", "no-index"} & settings.keys()
     has_driver = DRIVER.exists() or shutil.which("nvidia-smi") is not None
     return "" if has_own_index or has_driver or sys.platform != "linux" else CPU_INDEX
-
-
-def needs_torch(package: str) -> bool:
-    """Whether the extras of the package contain torch."""
-    return bool({"train", "zoo"} & set(re.split(r"[\[\], ]+", package)))
 
 
 def last_line(text: str) -> str:

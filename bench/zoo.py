@@ -10,7 +10,7 @@ Times are processor time of one thread; two processes run at once.
 `--survey` converts a network of each family of timm, all networks of torchvision and some of transformers, and
 evaluates many of them on few examples: which are converted, and what hinders the others.
 
-Needs `pip install --constraint constraints.txt '.[train,zoo]'`. The index has torchvision compiled for torch with CUDA
+Needs `pip install --constraint constraints.txt '.[search,zoo]'`. The index has torchvision compiled for torch with CUDA
 only; beside torch for CPUs its compiled operations do not load, which these networks do not need
 (`bench.support.zoo.networks.load_torchvision`).
 """

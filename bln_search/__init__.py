@@ -147,13 +147,6 @@ _HOMES = {
     "register_norm_layer": "bln_search.api",
     "search_layers": "bln_search.api",
 }
-_EXTRAS = {
-    "bln_search.api": "train",
-    "bln_search.models.analytic": "train",
-    "bln_search.norms": "train",
-    "bln_search.norms.replacement": "train",
-    "bln_search.client": "client",
-}
 
 
 def __dir__() -> list[str]:
@@ -166,7 +159,7 @@ def __getattr__(name: str) -> Any:
 
     Raises:
         AttributeError: There is no such name.
-        MissingPackageError: The extra that the name needs is not installed.
+        MissingPackageError: A package that the name needs is not installed.
     """
     if name not in _HOMES:
         raise AttributeError(f"module 'bln_search' has no attribute {name!r}")
@@ -174,6 +167,7 @@ def __getattr__(name: str) -> Any:
     try:
         return getattr(import_module(home), name)
     except ModuleNotFoundError as error:
-        if home not in _EXTRAS or (error.name or "").startswith("bln_search"):
+        if (error.name or "").startswith("bln_search"):
             raise
-        raise MissingPackageError(error.name, _EXTRAS[home]) from error
+        extra = "service" if home == "bln_search.client" else None  # all else needs what is always installed
+        raise MissingPackageError(error.name, extra) from error

@@ -52,10 +52,10 @@ def test_importing_loads_neither_torch_nor_httpx():
 
 
 @pytest.mark.parametrize(
-    ("package", "name", "extra"),
-    [("httpx", "Client", "client"), ("torch", "convert", "train"), ("torch", "BN", "train")],
+    ("package", "name", "requirement"),
+    [("httpx", "Client", "'bln-search[service]'"), ("torch", "convert", "torch"), ("torch", "BN", "torch")],
 )
-def test_a_name_whose_package_is_missing_says_how_to_install_it(package, name, extra):
+def test_a_name_whose_package_is_missing_says_how_to_install_it(package, name, requirement):
     said = run(
         f"import sys; sys.modules[{package!r}] = None\n"
         "import bln_search\n"
@@ -63,9 +63,17 @@ def test_a_name_whose_package_is_missing_says_how_to_install_it(package, name, e
         "except bln_search.MissingPackageError as error: print(error)"
     )
     assert said[:3] == [package, "is", "not"]
-    assert said[-1] == f"'bln-search[{extra}]'"
+    assert said[-1] == requirement
 
 
 def test_the_client_talks_to_a_service():
     with bln_search.Client("http://127.0.0.1:1", patience=0) as client, pytest.raises(bln_search.ServiceError):
         list(client.studies())
+
+
+def test_the_client_needs_only_what_the_page_of_the_service_installs():
+    """httpx, numpy, pydantic, PyYAML and rich."""
+    hidden = ["alembic", "fsspec", "jinja2", "platformdirs", "plotly", "psutil", "pydantic_settings", "safetensors"]
+    hidden += ["scipy", "sqlalchemy", "torch", "typer"]
+    code = "import bln_search; print(bln_search.Client('http://127.0.0.1:1', patience=0).__class__.__name__)"
+    assert run(f"import sys; sys.modules.update(dict.fromkeys({hidden})); {code}") == ["Client"]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from bln_search.api.arguments import check_network_is_module, parse_flag
-from bln_search.api.networks import NetworkFingerprint
+from bln_search.api.networks import NetworkFingerprint, name_inside_wrappers
 from bln_search.api.ranked.layers import PerLayerConfigurationWithPopulations
 from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguration
 from bln_search.core.blend import PopulationWeight
@@ -56,7 +56,7 @@ def apply_configuration(network: nn.Module, choice: Choice, *, allow_other_weigh
     """
     check_network_is_module(network, "apply_configuration(network, choice)")
     parse_flag("allow_other_weights", allow_other_weights)
-    layers = get_norms_by_name(network)
+    layers = _layers_by_name_in_table(choice, network)
     applied = _resolve_choice(choice, network, list(layers))
     unknown_layers = sorted((applied.configurations.keys() | applied.populations.keys()) - layers.keys())
     if unknown_layers:
@@ -85,6 +85,18 @@ def apply_configuration(network: nn.Module, choice: Choice, *, allow_other_weigh
             stacklevel=2,
         )
     return network
+
+
+def _layers_by_name_in_table(choice: Choice, network: nn.Module) -> dict[str, Normalization]:
+    """The layers by their names when the table was made: inside of or without `DataParallel` or `torch.compile`."""
+    names: set[str] = set()
+    if isinstance(choice, RankedConfiguration):
+        for row in (choice, *choice.networks):
+            names |= row.populations.keys() | row.without_estimate
+    elif isinstance(choice, PerLayerConfigurationWithPopulations):
+        names.update(choice.layers)
+    in_table = {name_inside_wrappers(name): name for name in names}
+    return {in_table.get(name_inside_wrappers(name), name): layer for name, layer in get_norms_by_name(network).items()}
 
 
 @dataclass(frozen=True)

@@ -132,9 +132,6 @@ class ComparedScores(ResultTable):
         """Differences to the best row with 95 % intervals and the margin, as a `plotly.graph_objects.Figure`.
 
         Open marks are significantly worse. In the shaded region rows are practically equal to the best one.
-
-        Raises:
-            MissingPackageError: plotly is not installed.
         """
         hover_texts = [f", {row.verdict}" for row in self.rows]
         axis = f"mean score minus that of the best row ({self._direction})"

@@ -6,8 +6,10 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from importlib.util import find_spec
 
 import numpy as np
+import torch
 from pydantic import ValidationError
 from torch import nn
 
@@ -31,6 +33,7 @@ from bln_search.api.preparation import PreparedNetwork
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.layers import RankedLayers
 from bln_search.api.weighted_search import find_search_weights
+from bln_search.core.class_prior import ClassPriorBaseline, compute_class_prior_baseline
 from bln_search.core.enums import (
     Correction,
     LayerScope,
@@ -39,8 +42,9 @@ from bln_search.core.enums import (
     UngroupedLayers,
     parse_enum,
 )
-from bln_search.core.errors import DataError, ModelError
+from bln_search.core.errors import DataError, MissingPackageError, ModelError
 from bln_search.evaluation.adapted_network import Forward
+from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.isolated_passes import untouched_networks
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions
@@ -59,6 +63,7 @@ from bln_search.search.layers.search import (
 from bln_search.search.layers.strategies import StrategyOptions
 from bln_search.specs.problems import problems_from_pydantic_errors
 from bln_search.specs.sections.layer_search import LayerSearchSpec
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 
 _UNUSED_TIME = datetime.min.replace(tzinfo=UTC)
 
@@ -100,7 +105,7 @@ def search_layers(
         test_loader: Mini-batches on which the chosen configurations are reported.
         search: `exact` evaluates every per-layer configuration, up to 2²⁴; `beam`, `coordinate`, `tpe`, `racing` and
             `random` spend `evaluations` for each choice of a configuration. By default `exact` if possible, otherwise
-            `coordinate`.
+            `coordinate`. `tpe` needs the extra `search`.
         groups: Patterns of layer names by the name of a group whose layers share a configuration, as in
             {"early": ["features.*"]}.
         others: Layers that no group names: `free`, each has a configuration of its own; `shared`, they share one; or
@@ -128,6 +133,7 @@ def search_layers(
             than folds.
         ValueError: Another argument is invalid.
         TypeError: `score` is neither a name nor a function, or `forward` or `target` is no function.
+        MissingPackageError: Optuna is not installed, and `search` is `tpe`.
 
     Example:
         layered = bln_search.search_layers(model, train_loader, validation_loader)
@@ -215,6 +221,7 @@ def search_layers(
         seeds=[0],
         loss=describe_score(scoring),
         has_accuracy=last_score_had_correctness(scoring),
+        class_prior=_compute_class_prior(batches) if scoring is cross_entropy_and_correctness else None,
     )
     return RankedLayers(
         result,
@@ -223,6 +230,11 @@ def search_layers(
         blends={name: layer.blend for name, layer in kept.items() if layer.blend is not None},
         measured_with=measured.measured_with,
     )
+
+
+def _compute_class_prior(batches: Sequence[MiniBatch]) -> ClassPriorBaseline | None:
+    """What predicting the frequencies of the classes of these mini-batches reaches."""
+    return compute_class_prior_baseline(torch.cat([classes for _, classes in batches]).cpu().bincount().tolist())
 
 
 @contextmanager
@@ -277,7 +289,14 @@ def _parse_layers_spec(
     groups: Mapping[str, Sequence[str]] | None,
     budget: Mapping[str, int],
 ) -> LayerSearchSpec:
-    """The arguments as a section of a study. Raises ValueError for arguments that a study would reject."""
+    """The arguments as a section of a study.
+
+    Raises:
+        ValueError: A study would reject an argument.
+        MissingPackageError: Optuna is not installed, and `search` is `tpe`.
+    """
+    if search is LayerSearchAlgorithm.TPE and find_spec("optuna") is None:
+        raise MissingPackageError("optuna", "search")
     section = {
         "scope": LayerScope.PER_LAYER if groups is None else LayerScope.GROUPS,
         "groups": None if groups is None else {name: tuple(patterns) for name, patterns in groups.items()},

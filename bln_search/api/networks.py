@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +15,8 @@ from bln_search.core.errors import ModelError
 from bln_search.norms import Normalization
 from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
 
+_HALF_PRECISION = torch.float16, torch.bfloat16
+
 
 @dataclass(frozen=True)
 class NetworkFingerprint:
@@ -22,25 +25,36 @@ class NetworkFingerprint:
     Attributes:
         parameters: SHA-256 of the parameters. Equal values have equal fingerprints in every floating-point type.
         buffers: SHA-256 of the buffers outside of the normalization layers.
+        rounded: SHA-256 of both in each type of half precision; of a network in half precision in its own type alone.
     """
 
     parameters: str
     buffers: str
+    rounded: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
     def of_network(network: nn.Module) -> NetworkFingerprint:
         """Fingerprint the values that a network has now, in evaluation mode, for which a module may merge weights."""
         with evaluation_mode(network):
-            parameters = sorted(network.named_parameters(), key=lambda named: named[0])
+            parameters = [(name, values.detach()) for name, values in _sorted_parameters(network)]
+            buffers = list(_iter_state_buffers(network))
+            types = {values.dtype for _, values in (*parameters, *buffers) if values.is_floating_point()}
+            precisions = types if len(types) == 1 and types <= set(_HALF_PRECISION) else _HALF_PRECISION
             return NetworkFingerprint(
-                *(
-                    _compute_sha256((name, _in_smallest_common_type(values.detach())) for name, values in tensors)
-                    for tensors in (parameters, _iter_state_buffers(network))
-                )
+                _compute_sha256((name, _in_smallest_common_type(values)) for name, values in parameters),
+                _compute_sha256((name, _in_smallest_common_type(values)) for name, values in buffers),
+                {
+                    str(precision): _compute_sha256(
+                        (name, values.to(precision)) for name, values in parameters + buffers
+                    )
+                    for precision in precisions
+                },
             )
 
     def describe_difference(self, other: NetworkFingerprint) -> str | None:
-        """Return which values differ; None where all are equal."""
+        """Return which values of another network differ; None where all are equal, or equal in its half precision."""
+        if len(other.rounded) == 1 and other.rounded.items() <= self.rounded.items():
+            return None
         if self.parameters != other.parameters:
             return "parameters"
         return None if self.buffers == other.buffers else "buffers"
@@ -51,7 +65,12 @@ def parameter_fingerprint(network: nn.Module) -> str:
 
     Buffers do not count: population values and the applied configuration are buffers.
     """
-    return _compute_sha256(sorted(network.named_parameters(), key=lambda named: named[0]))
+    return _compute_sha256(_sorted_parameters(network))
+
+
+def name_inside_wrappers(name: str) -> str:
+    """The name of a parameter or layer in the network inside of `DataParallel`, `AveragedModel` and `torch.compile`."""
+    return re.sub(r"^(_orig_mod\.|module\.)+", "", name)
 
 
 def parse_networks(network: nn.Module | Sequence[nn.Module], call: str) -> list[nn.Module]:
@@ -104,6 +123,11 @@ def compute_fingerprints_unless_equal(networks: Sequence[nn.Module]) -> tuple[st
     return tuple(fingerprints)
 
 
+def _sorted_parameters(network: nn.Module) -> list[tuple[str, nn.Parameter]]:
+    named = ((name_inside_wrappers(name), parameter) for name, parameter in network.named_parameters())
+    return sorted(named, key=lambda pair: pair[0])
+
+
 def _in_smallest_common_type(values: Tensor) -> Tensor:
     """Return floating-point values in single precision, or in double precision where they need it."""
     single = values.float() if values.is_floating_point() else values
@@ -116,11 +140,12 @@ def _iter_state_buffers(network: nn.Module) -> Iterable[tuple[str, Tensor]]:
     of_layers = {
         id(part) for layer in network.modules() if isinstance(layer, Normalization) for part in layer.modules()
     }
-    for prefix, module in sorted(network.named_modules(), key=lambda named: named[0]):
+    named = ((name_inside_wrappers(f"{prefix}.") or ".", module) for prefix, module in network.named_modules())
+    for prefix, module in sorted(named, key=lambda pair: pair[0]):
         for name, buffer in sorted(module.named_buffers(recurse=False)):
             is_saved = name not in module._non_persistent_buffers_set
             if is_saved and buffer.is_floating_point() and id(module) not in of_layers:
-                yield f"{prefix}.{name}", buffer
+                yield f"{prefix}{name}", buffer
 
 
 def _compute_sha256(tensors: Iterable[tuple[str, Tensor]]) -> str:

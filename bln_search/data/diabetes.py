@@ -21,7 +21,7 @@ def load_diabetes_data_set() -> DataSet:
         from sklearn.datasets import load_diabetes  # noqa: PLC0415
         from sklearn.model_selection import train_test_split  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise MissingPackageError("sklearn", "train") from error
+        raise MissingPackageError("sklearn", "search") from error
 
     patients = load_diabetes(scaled=False)
     measurements, progression = patients.data.astype(np.float64), patients.target.astype(np.float64)[:, None]

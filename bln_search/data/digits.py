@@ -17,7 +17,7 @@ def load_digits_data_set() -> DataSet:
         from sklearn.datasets import load_digits  # noqa: PLC0415
         from sklearn.model_selection import train_test_split  # noqa: PLC0415
     except ModuleNotFoundError as error:
-        raise MissingPackageError("sklearn", "train") from error
+        raise MissingPackageError("sklearn", "search") from error
 
     digits = load_digits()
     images = digits.images.astype(np.uint8)[:, None]

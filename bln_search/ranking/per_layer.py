@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
@@ -220,6 +221,7 @@ class PerLayerResult(StoredAnalysisModel):
         difference: None where networks were evaluated on different examples.
         pending_seeds: Seeds whose networks are not searched yet.
         uncounted: Number of validation examples without a counted target, which are left out.
+        class_prior: What predicting the class frequencies reaches on validation; None where it is unknown.
     """
 
     loss: LossDescription = CROSS_ENTROPY
@@ -242,6 +244,7 @@ class PerLayerResult(StoredAnalysisModel):
     difference: HeldOutDifferenceToUniform | None
     pending_seeds: tuple[int, ...] = ()
     uncounted: int = 0
+    class_prior: ClassPriorBaseline | None = None
 
     @property
     def searched_layers(self) -> tuple[str, ...]:

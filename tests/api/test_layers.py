@@ -8,14 +8,17 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 import bln_search
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.models import MLP
 from bln_search.norms import BLN, BN
 from bln_search.norms.network.layers import evaluation_mode
+from bln_search.reports.sentences.per_layer import per_layer_sentences
 from tests.api.layer_search import SIZE, loader, network, normed
 
 
@@ -42,6 +45,19 @@ def test_best_configuration_can_be_applied():
 
 def bln_search_layers(model):
     return [module for module in model.modules() if isinstance(module, BLN)]
+
+
+def test_a_search_says_that_no_configuration_is_better_than_the_class_frequencies():
+    targets = torch.cat([y for _, y in loader(45, 1)])
+    model = network()
+    with torch.no_grad():
+        list(model.parameters())[-2].mul_(1000)
+    ranked = bln_search.search_layers(model, loader(60, 0), loader(45, 1))
+    assert ranked.result.class_prior.loss == pytest.approx(stats.entropy(targets.bincount()))
+    assert ranked.result.rows[0].loss > ranked.result.class_prior.loss
+    assert "No configuration is better than the class-prior baseline" in str(ranked)
+    learned = ranked.result.model_copy(update={"class_prior": ClassPriorBaseline(1e6, 0.5)})
+    assert "class-prior baseline" not in " ".join(per_layer_sentences(learned))
 
 
 def test_layers_can_be_tied_and_configurations_parsed():

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import json
 import warnings
+from functools import partial
 
 import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
+from torch.optim.swa_utils import AveragedModel
 
 import bln_search
 from bln_search.api.ranked.file import ranked_file_content_sha256
@@ -49,15 +51,21 @@ def change_one_value(network):
         network[0].weight[0, 0] += 1e-6
 
 
+def load_other_weights(network):
+    state = {key: value for key, value in Network(1).state_dict().items() if not key.startswith("1.")}
+    network.load_state_dict(state, strict=False)
+    return network
+
+
 OTHER_WEIGHTS = {
     "trained further": train_one_step,
     "one value": change_one_value,
     "the scale of the layer": lambda network: nn.init.constant_(network[1].weight, 2.0),
     "a buffer of another layer": change_running_mean,
-    "half precision": lambda network: network.half(),
-    "another network": lambda network: network.load_state_dict(
-        {key: value for key, value in Network(1).state_dict().items() if not key.startswith("1.")}, strict=False
-    ),
+    "another network": load_other_weights,
+    "another network in half precision": lambda network: load_other_weights(network).half(),
+    "trained further, in half precision": lambda network: (train_one_step(network), network.bfloat16()),
+    "a buffer of another layer, in half precision": lambda network: (change_running_mean(network), network.half()),
 }
 
 
@@ -70,7 +78,7 @@ def test_values_are_refused_for_other_weights_and_the_network_is_unchanged(ranke
     network = Network()
     OTHER_WEIGHTS[kind](network)
     before = stored_values(network)
-    different = "buffers" if "buffer" in kind else "parameters"
+    different = "buffers" if kind.startswith("a buffer") and "half" not in kind else "parameters"
     with pytest.raises(ModelError, match=f"measured with other {different} .*allow_other_weights=True"):
         bln_search.apply_configuration(network, ranked["TT--"])
     assert all(torch.equal(before[key], value) for key, value in stored_values(network).items())
@@ -93,6 +101,8 @@ UNCHANGED = {
     "a counter": lambda network: network.steps.add_(1),
     "another configuration": lambda network: bln_search.apply_configuration(network, "FF--"),
     "the same values in double precision": lambda network: network.double(),
+    "float16": lambda network: network.half(),
+    "bfloat16": lambda network: network.bfloat16(),
     "frozen parameters": lambda network: network.requires_grad_(requires_grad=False),
 }
 
@@ -105,6 +115,36 @@ def test_values_are_applied_to_equal_weights_without_a_warning(ranked, kind):
         warnings.simplefilter("always")
         bln_search.apply_configuration(network, ranked["TT--"])
     assert [warning for warning in caught if warning.category is not BatchDependenceWarning] == []
+
+
+WRAPPERS = {
+    "data parallel": nn.DataParallel,
+    "averaged": AveragedModel,
+    "compiled": partial(torch.compile, backend="eager"),
+    "compiled in data parallel": lambda network: nn.DataParallel(torch.compile(network, backend="eager")),
+}
+
+
+@pytest.mark.filterwarnings("ignore")  # warnings of torch's compiler
+@pytest.mark.parametrize("kind", WRAPPERS)
+def test_rows_belong_to_a_network_inside_and_outside_of_wrappers(ranked, kind):
+    row, plain = ranked["TT--"], bln_search.apply_configuration(Network(), ranked["TT--"]).eval()
+    x = torch.randn(5, 6)
+    wrapped = bln_search.apply_configuration(WRAPPERS[kind](Network()), row).eval()
+    torch.testing.assert_close(wrapped(x), plain(x))
+    table = bln_search.evaluate_configurations(WRAPPERS[kind](Network()), make_loader(), make_loader(seed=1))
+    applied = bln_search.apply_configuration(Network(), table["TT--"]).eval()
+    torch.testing.assert_close(applied(x), plain(x))
+    with pytest.raises(ModelError, match="measured with other parameters"):
+        bln_search.apply_configuration(WRAPPERS[kind](Network(1)), row)
+
+
+def test_a_copy_of_one_of_several_networks_in_half_precision_is_recognized():
+    networks = [Network(seed) for seed in range(3)]
+    row = bln_search.evaluate_configurations(networks, make_loader(), make_loader(seed=1))["TT--"]
+    copied = bln_search.apply_configuration(nn.DataParallel(Network(1).bfloat16()), row).eval()
+    x, plain = torch.randn(5, 6), bln_search.apply_configuration(Network(1), row).eval()
+    torch.testing.assert_close(copied(x.bfloat16()).float(), plain(x), rtol=0.1, atol=0.1)
 
 
 def test_the_rows_of_a_per_layer_search_belong_to_their_weights():

@@ -25,18 +25,17 @@ main()
 @pytest.mark.parametrize(
     ("package", "arguments", "extra"),
     [
-        ("httpx", ["list", "--server", "http://127.0.0.1:9"], "client"),
+        ("httpx", ["list", "--server", "http://127.0.0.1:9"], "service"),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
-                ("uvicorn", ["serve", "--no-worker"], "web"),
+                ("uvicorn", ["serve", "--no-worker"], "service"),
                 ("psycopg", ["list", "--database", "postgresql+psycopg://127.0.0.1:9/none"], "postgres"),
-                ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "train"),
-                ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
-                ("jinja2", ["report", "none", "--output", "none.html"], "web"),
-                ("plotly", ["report", "none", "--output", "none.html"], "web"),
-                ("torch", ["worker", "--once"], "train"),
-                ("sklearn", ["run", str(ROOT / "studies" / "quickstart.yaml")], "train"),
+                ("pyarrow", ["leaderboard", "none", "--format", "parquet"], "search"),
+                ("torch", ["run", str(ROOT / "studies" / "quickstart.yaml")], "search"),
+                ("jinja2", ["report", "none", "--output", "none.html"], "search"),
+                ("torch", ["worker", "--once"], "search"),
+                ("sklearn", ["run", str(ROOT / "studies" / "quickstart.yaml")], "search"),
             )
         ),
     ],
@@ -61,7 +60,7 @@ def test_every_package_of_the_extras_is_known():
 
 def test_unknown_missing_package_is_not_attributed_to_an_extra():
     assert find_package_error_for_module_not_found(ModuleNotFoundError("No module named 'x'", name="x")) is None
-    assert "bln-search[train]" in str(
+    assert "bln-search[search]" in str(
         find_package_error_for_module_not_found(ModuleNotFoundError("No module", name="torch.fx"))
     )
 

@@ -41,7 +41,7 @@ CARRIED_OUT = {
 """Pages whose Python blocks need more than themselves, or are run for what they print; they have tests of their own."""
 
 PLAIN = {
-    *("export", "cat", "pip", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git", "sudo"),
+    *("export", "cat", "pip", "uv", "sqlite3", "rsync", "install", "openssl", "chmod", "echo", "printf", "git", "sudo"),
     "source",
 }
 """Commands of the system, about which nothing here can be wrong but their names."""
@@ -108,6 +108,18 @@ def test_commands_could_be_given_as_they_stand(name):
                 assert program in PLAIN, f"{name}: what checks {program}?"
         if name != "commands.md":  # a list of examples; other blocks can be pasted
             assert not [words for words in lines[:-1] if never_ends(words)], f"{name}, line {block.line}"
+
+
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_extra_named_exists(name):
+    text = " ".join(written(TEXTS[name]).split())
+    lists = re.findall(r"(?:bln[-_]search[-\w.]*|\B\.)\[([a-z0-9,]+)\]", text)
+    named = {extra for extras in lists for extra in extras.split(",")}
+    named |= set(re.findall(r"extras? `([a-z0-9]+)`", text)) | set(re.findall(r"extras `\w+` and `(\w+)`", text))
+    assert named <= EXTRAS.keys()
 
 
 SETTINGS = {*Settings.model_fields, "settings"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from tests.conftest import ROOT
 
@@ -21,11 +23,16 @@ FILES = (
     *("pyproject.toml", "MANIFEST.in", "README.md", "LICENSE", "CITATION.cff", "CHANGELOG.md", "constraints.txt"),
     "Makefile",
 )
+OF_ANOTHER_TORCH = ("cuda-", "nvidia-", "triton")
+"""Beginnings of names of packages that only builds of torch for GPUs install, in versions that they name."""
+
 _OFFLINE = (
     *("connection error", "connection broken", "max retries exceeded", "newconnectionerror", "timed out"),
     "temporary failure in name resolution",
 )
 """What pip says where nobody answers."""
+
+_QUICK = ("--quiet", "--no-compile", "--retries", 1, "--timeout", 30)
 
 
 @dataclass(frozen=True)
@@ -97,15 +104,36 @@ class Environment:
 
     def install(self, package: str) -> None:
         """With the versions of the constraints; the test is passed over where pip has no index to ask."""
-        quick = ("--quiet", "--no-compile", "--retries", 1, "--timeout", 30)
-        probe = self.pip("install", "--dry-run", "--no-deps", *quick, "annotated-types", check=False)
-        if probe.returncode:
-            pytest.skip(f"pip has no index to ask: {_last_line(probe)}")
+        self._skip_without_index()
         command = (ROOT / ".ci" / "install.py", "--python", self.bin / "python", package)
         done = call(*command, where=self.folder, check=False, seconds=800)
         if done.returncode and any(sign in done.stderr.lower() for sign in _OFFLINE):
             pytest.skip(f"pip lost its index: {_last_line(done)}")
         assert done.returncode == 0, done.stderr
+
+    def install_without_torch(self, wheel: Path) -> None:
+        """What the image `web` installs."""
+        self._skip_without_index()
+        required = call(ROOT / ".ci" / "image_requirements.py", "web", where=self.folder).stdout.splitlines()
+        self.pip("install", *_QUICK, "--constraint", ROOT / "constraints.txt", *required)
+        self.pip("install", *_QUICK, "--no-deps", wheel)
+
+    def _skip_without_index(self) -> None:
+        probe = self.pip("install", "--dry-run", "--no-deps", *_QUICK, "annotated-types", check=False)
+        if probe.returncode:
+            pytest.skip(f"pip has no index to ask: {_last_line(probe)}")
+
+    def import_names(self) -> set[str]:
+        """Names of the modules and packages that are installed."""
+        code = "import importlib.metadata as m, json; print(json.dumps(list(m.packages_distributions())))"
+        return set(json.loads(self.python(code).stdout))
+
+    def installed_versions(self) -> dict[str, str]:
+        """Version by name of a package, in lower case with hyphens."""
+        code = (
+            "import importlib.metadata as m, json; print(json.dumps([(d.name, d.version) for d in m.distributions()]))"
+        )
+        return {canonicalize_name(name): version for name, version in json.loads(self.python(code).stdout)}
 
     def python(self, code: str) -> subprocess.CompletedProcess[str]:
         """Its Python."""
@@ -118,6 +146,13 @@ class Environment:
     def own(self) -> dict[str, str]:
         """Its home and cache."""
         return {"BLN_SEARCH_HOME": str(self.home), "BLN_SEARCH_CACHE": str(self.folder / "cache")}
+
+
+def pinned_versions() -> dict[str, str]:
+    """Version by name, of `constraints.txt`."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pins = (line.split("==") for line in lines if not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pins}
 
 
 def plain(**more: str) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -22,18 +21,21 @@ from tests.conftest import ROOT
 from tests.docs.monitoring import expressions, selectors
 from tests.docs.pages import PAGES, blocks
 from tests.release.environments import (
+    OF_ANOTHER_TORCH,
     Environment,
     build,
     contents_of_source,
     contents_of_wheel,
+    pinned_versions,
     plain,
 )
 from tests.support.printed_tables import printed_ranks
+from tests.support.python_interface import whole_python_interface
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("packages")]  # built once
 WHEEL = f"bln_search-{VERSION}-py3-none-any.whl"
 SOURCE = f"bln_search-{VERSION}.tar.gz"
-HEAVY = {"torch", "ray", "optuna", "scipy", "sklearn", "pyarrow", "onnx"}
+NOT_SERVED = {"onnx", "optuna", "pyarrow", "ray", "safetensors", "scipy", "sklearn", "torch"}
 
 
 def files_of_the_packages():
@@ -95,9 +97,9 @@ class TestContents:
 
 @pytest.fixture(scope="class")
 def light(packages, tmp_path_factory):
-    """The extra `web` in an environment of its own."""
+    """What the image `web` installs, in an environment of its own."""
     made = Environment(tmp_path_factory.mktemp("light"))
-    made.install(f"{packages / WHEEL}[web]")
+    made.install_without_torch(packages / WHEEL)
     return made
 
 
@@ -126,9 +128,8 @@ def served(environment):
 
 class TestLight:
     def test_nothing_heavy_is_installed(self, light):
-        code = "import importlib.metadata as m, json; print(json.dumps(list(m.packages_distributions())))"
-        found = set(json.loads(light.python(code).stdout))
-        assert not HEAVY & found
+        found = light.import_names()
+        assert not NOT_SERVED & found
         assert {"bln_search", "service", "fastapi"} <= found
         assert not {"tests", "bench", "studies"} & found
 
@@ -142,9 +143,9 @@ class TestLight:
         (light.folder / study.title).write_text(study.text)
         done = light.command("run", study.title, check=False)
         assert done.returncode == 1
-        assert done.stderr == "error: torch is not installed, which this needs: pip install 'bln-search[train]'\n"
+        assert done.stderr == "error: torch is not installed, which this needs: pip install 'bln-search[search]'\n"
 
-    def test_web_extra_serves_complete_pages_without_a_worker(self, light):
+    def test_it_serves_complete_pages_without_a_worker(self, light):
         with served(light) as client:
             assert client.get("/healthz").status_code == 200
             figures = client.get("/metrics").text
@@ -181,10 +182,30 @@ def assert_page(client, path):
 
 
 @pytest.fixture(scope="class")
+def base(packages, tmp_path_factory):
+    """No extra, in an environment of its own."""
+    made = Environment(tmp_path_factory.mktemp("base"))
+    made.install(packages / WHEEL)
+    return made
+
+
+class TestBase:
+    def test_the_whole_python_interface_works(self, base):
+        assert "Recommended" in base.python(whole_python_interface()).stdout
+        assert not {"alembic", "fastapi", "onnx", "optuna", "pyarrow", "ray", "sklearn"} & base.import_names()
+
+    def test_the_command_has_its_help_and_a_verb_names_what_it_needs(self, base):
+        assert "leaderboard" in base.command("--help").stdout
+        done = base.command("list", check=False)
+        assert done.returncode == 1
+        assert re.fullmatch(r"error: \w+ is not installed.* 'bln-search\[search\]'\n", done.stderr)
+
+
+@pytest.fixture(scope="class")
 def training(packages, tmp_path_factory):
-    """The extra `train` in an environment of its own."""
+    """The extra `search` in an environment of its own."""
     made = Environment(tmp_path_factory.mktemp("training"))
-    made.install(f"{packages / WHEEL}[train]")
+    made.install(f"{packages / WHEEL}[search]")
     return made
 
 
@@ -201,8 +222,8 @@ class TestTraining:
         assert re.search(r"^Use |^Recommended", done.stdout, re.MULTILINE), done.stdout
 
     def test_a_study_is_submitted_over_rest_and_ranked(self, packages, training):
-        """With a worker: the extras of a service are added to the environment."""
-        training.install(f"{packages / WHEEL}[train,web,client]")
+        """With a worker: the extra `service` is added to the environment."""
+        training.install(f"{packages / WHEEL}[search,service]")
         study = {"name": "released", "data": {"name": "digits"}, "model": {"name": "mlp", "widths": [8]}}
         study |= {"arms": [{"method": "bln"}], "training": {"epochs": 1}, "seeds": [0]}
         with served(training) as client:
@@ -223,6 +244,7 @@ def wait_until_complete(client, path):
 
 
 IMPORTED = {**EXTRAS, "fast": {"numba"}, "images": {"PIL"}, "postgres": {"psycopg"}, "s3": {"s3fs"}}
+IMPORTED["all"] = set().union(*IMPORTED.values())
 """What each extra installs; the others are for benchmarks and for work on bln-search itself."""
 
 
@@ -233,11 +255,13 @@ class TestExtras:
         ]
         assert IMPORTED.keys() == extras.keys() - {"zoo", "docs", "dev"}
 
-    @pytest.mark.parametrize("extra", sorted(IMPORTED.keys() - {"train", "web"}))  # which have tests of their own
+    @pytest.mark.parametrize("extra", sorted(IMPORTED.keys() - {"search"}))  # which has tests of its own
     def test_an_extra_alone_is_complete(self, packages, tmp_path, extra):
-        """Its packages can be imported, their requirements are met, and the command starts."""
+        """Its packages can be imported, their requirements are met, and the lock has the version of each."""
         environment = Environment(tmp_path)
         environment.install(f"{packages / WHEEL}[{extra}]")
         environment.python("import " + ", ".join(sorted(IMPORTED[extra])))
         environment.pip("check")
-        assert environment.command("--version").stdout == f"bln-search {VERSION}\n"
+        installed, pins = environment.installed_versions(), pinned_versions()
+        named = {name for name in installed if not name.startswith((*OF_ANOTHER_TORCH, "bln-search"))}
+        assert {name: installed[name].partition("+")[0] for name in named} == {name: pins[name] for name in named}

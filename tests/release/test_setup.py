@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 
 import pytest
 
@@ -18,9 +19,9 @@ install = importlib.util.module_from_spec(SPECIFICATION)
 SPECIFICATION.loader.exec_module(install)
 
 STUB = '#!/bin/sh\necho "$@" >> {log}\n'
-RUN = "train]"
-USER = "train,web,client,export] ./papers"
-ALL = "train,web,client,export,docs,dev] ./papers"
+RUN = "search]"
+USER = "search,service,export] ./papers"
+ALL = "docs,dev] ./papers"
 """What follows the bracket before the extras."""
 
 
@@ -106,10 +107,6 @@ class TestTorch:
         monkeypatch.setenv("TORCH_INDEX", index)
         assert install.find_torch_index({"index-url": "https://own/simple"}) == index
 
-    @pytest.mark.parametrize(("extras", "needed"), [("train", True), ("web,train", True), ("web,client", False)])
-    def test_only_extras_with_torch_ask_for_it(self, extras, needed):
-        assert install.needs_torch(f".[{extras}]") is needed
-
 
 class TestInstallers:
     @pytest.fixture
@@ -129,20 +126,29 @@ class TestInstallers:
         return recorded, failing
 
     def test_uv_of_the_path_installs_everything_and_torch_first_from_its_own_index(self, commands, monkeypatch):
-        assert install.main([".[train]"]) == 0
+        assert install.main([".[search]"]) == 0
         monkeypatch.setenv("TORCH_INDEX", "https://torch/cpu")
-        assert install.main([".[train]"]) == 0
-        assert commands[0] == [("uv", ".[train]"), ("uv", "torch"), ("uv", ".[train]")]
+        assert install.main([".[search]"]) == 0
+        assert commands[0] == [("uv", ".[search]"), ("uv", "torch"), ("uv", ".[search]")]
 
     def test_pip_installs_where_uv_fails(self, commands, capsys):
         recorded, failing = commands
         failing.append("uv")
-        assert install.main(["--editable", ".[train,web]"]) == 0
-        assert recorded == [("uv", ".[train,web]"), ("pip", ".[train,web]")]
+        assert install.main(["--editable", ".[search,service]"]) == 0
+        assert recorded == [("uv", ".[search,service]"), ("pip", ".[search,service]")]
         assert "no wheel" in capsys.readouterr().err
 
     def test_pip_installs_where_there_is_no_uv(self, commands, monkeypatch, tmp_path):
         monkeypatch.setattr(install.shutil, "which", lambda name: None)
         monkeypatch.setattr(install.sys, "executable", str(tmp_path / "python"))
-        assert install.main([".[train]"]) == 0
-        assert commands[0] == [("pip", "uv"), ("pip", ".[train]")]
+        assert install.main([".[search]"]) == 0
+        assert commands[0] == [("pip", "uv"), ("pip", ".[search]")]
+
+
+@pytest.mark.parametrize(("image", "lacking"), [("web", {"torch", "scipy", "safetensors"}), ("worker", set())])
+def test_an_image_installs_the_requirements_of_its_extras(image, lacking):
+    command = [sys.executable, ROOT / ".ci" / "image_requirements.py", image, "s3"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert "s3fs" in {re.match(r"[\w-]+", requirement)[0] for requirement in listed}
+    assert {re.match(r"[\w-]+", requirement)[0] for requirement in {*project["dependencies"]} - {*listed}} == lacking

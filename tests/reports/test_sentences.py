@@ -33,8 +33,8 @@ def draw_comparison(*, difference=0.0, not_compared=0, seeds=5):
     return compare_rows(ROWS[:4], table, Split.VALIDATION, not_compared=not_compared)
 
 
-def recommended(*configurations, prior_loss=None, **options):
-    return recommend_row(compared(*configurations, **options), {}, prior_loss=prior_loss)
+def recommended(*configurations, class_prior=None, **options):
+    return recommend_row(compared(*configurations, **options), {}, class_prior=class_prior)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,8 @@ def recommended(*configurations, prior_loss=None, **options):
         pytest.param(recommended("FFFF", "FTTT", "TTFF"), id="cheapest candidate"),
         pytest.param(recommended("FFFF", "FTTT"), id="depends on the mini-batch"),
         pytest.param(recommended("FFFF", "TTTT", step=0.05), id="deterministic alternative"),
-        pytest.param(recommended("FFFF", "TTTT", prior_loss=1.015), id="class frequencies"),
+        pytest.param(recommended("FFFF", "TTTT", class_prior=ClassPriorBaseline(1.015, 1.0)), id="class frequencies"),
+        pytest.param(recommended("FFFF", "TTTT", class_prior=ClassPriorBaseline(1.0, 0.1)), id="accuracies"),
         pytest.param(recommended("TTTT", "FTTT", current="FTTT"), id="current"),
         pytest.param(recommended("TTTT", "FTTT", current="FTTT", step=0.2), id="better than current"),
     ],

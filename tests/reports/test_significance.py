@@ -74,14 +74,19 @@ def test_method_says_what_the_answer_extends_to():
 
 
 @pytest.mark.parametrize(
-    ("verdict", "seeds", "examples", "expected"),
+    ("verdict", "required", "expected"),
     [
-        (Verdict.BETTER, None, None, "better"),
-        (Verdict.PRACTICALLY_EQUAL, 7, 40, "practically equal"),
-        (Verdict.CANNOT_TELL, 7, 40, "about 7 seeds would decide"),
-        (Verdict.CANNOT_TELL, None, 4000, "about 4,000 examples would decide"),
-        (Verdict.CANNOT_TELL, None, None, "cannot tell"),
+        (Verdict.BETTER, None, "better"),
+        (Verdict.PRACTICALLY_EQUAL, {"seeds": 7, "examples": 40}, "practically equal"),
+        (Verdict.CANNOT_TELL, {"seeds": 7, "examples": 40}, "about 7 seeds would decide"),
+        (Verdict.CANNOT_TELL, {"seeds": None, "examples": 4000}, "about 4,000 examples would decide"),
+        (
+            Verdict.CANNOT_TELL,
+            {"seeds": None, "examples": None, "limited_by_examples": True},
+            "more seeds alone would not decide",
+        ),
+        (Verdict.CANNOT_TELL, {"seeds": None, "examples": None}, "cannot tell"),
     ],
 )
-def test_a_list_shows_what_is_decided_or_would_decide(verdict, seeds, examples, expected):
-    assert short_verdict_text(verdict, RequiredData(seeds=seeds, examples=examples)) == expected
+def test_a_list_shows_what_is_decided_or_would_decide(verdict, required, expected):
+    assert short_verdict_text(verdict, None if required is None else RequiredData(**required)) == expected

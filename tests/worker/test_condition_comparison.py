@@ -49,7 +49,7 @@ def test_the_loss_that_the_study_names_decides(ledger, over):
     text = " ".join(analysis_sentences(analysis))
     assert f"{over} validation loss {recommendation.loss:.4f}" in text
     assert f"loss under {CONDITIONS[0]} and {CONDITIONS[1]}" in text
-    assert f"validation loss {clean[0]:.4f}, {clean[0] - clean[1]:.4f} above the lowest" in text
+    assert f"that of the recommended row is {clean[0]:.4f}, {clean[0] - clean[1]:.4f} above the lowest" in text
 
 
 def test_by_default_the_worst_condition_decides(ledger):

@@ -52,7 +52,7 @@ def render_study_model_card(export: StudyNetworkDescription, parity: OutputParit
 _LOADING = """\
 ```python
 import bln_search
-model = bln_search.load("this folder")  # pip install 'bln-search[train]'
+model = bln_search.load("this folder")  # pip install 'bln-search'
 outputs = model(inputs)                 # inputs as the data set gives them
 ```
 """

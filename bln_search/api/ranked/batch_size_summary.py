@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from bln_search.api.ranked.condition_recommendation import RecommendationOverConditions
 from bln_search.api.ranked.result_table import Record, ResultTable, make_plotly_figure
 from bln_search.ranking.selection.condition_criteria import Criterion
+from bln_search.ranking.selection.eligible_rows import EligibilityBasis
 from bln_search.reports.charts.ranked_rows import criterion_values_by_batch_size_chart
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
@@ -75,7 +76,6 @@ class RecommendationsByBatchSizeAndCriterion(ResultTable):
             A `plotly.graph_objects.Figure`.
 
         Raises:
-            MissingPackageError: plotly is not installed.
             ValueError: The criterion is unknown.
         """
         items = [item for item in self.recommendations if item.over == over]
@@ -113,7 +113,18 @@ class RecommendationsByBatchSizeAndCriterion(ResultTable):
             )
             for name, heading, kind, legend in _COLUMNS
         ]
-        return FittedTable(columns), []
+        return FittedTable(columns), list(self._class_frequencies_lines())
+
+    def _class_frequencies_lines(self) -> Iterator[str]:
+        """At which mini-batch sizes, and under which criteria, no row has a lower loss than the class frequencies."""
+        for size in dict.fromkeys(self.batch_sizes):
+            items = (item for item, other in zip(self.recommendations, self.batch_sizes, strict=True) if other == size)
+            names = [str(item.over) for item in items if item.basis is not EligibilityBasis.LOSS]
+            if names:
+                yield (
+                    f"With mini-batches of {size}, no row has a lower loss than predicting the class frequencies: "
+                    f"{', '.join(names)}."
+                )
 
 
 def _recommendation_to_record(item: RecommendationOverConditions, batch_size: int) -> Record:

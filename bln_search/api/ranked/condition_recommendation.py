@@ -13,13 +13,14 @@ from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.rows_over_conditions import MAX_COMPARED_ROWS_OVER_CONDITIONS, RowsOverConditions
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
-from bln_search.core.names import format_count_with_noun
 from bln_search.core.records import RowKey
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.metrics import MeanStd, SplitMetrics
 from bln_search.ranking.paired.condition_selection import RowSelectedOverConditions, select_row_over_conditions
 from bln_search.ranking.selection.condition_criteria import Criterion
+from bln_search.ranking.selection.eligible_rows import EligibilityBasis, EligibleRows
 from bln_search.reports.sentences.leaderboard import format_sentence
+from bln_search.reports.sentences.recommendation import class_frequencies_facts
 
 _CRITERION_LABELS: Mapping[str, str] = {
     Criterion.MEAN: "Mean over conditions",
@@ -38,16 +39,17 @@ class RecommendationOverConditions:
         losses: Its mean loss in each condition.
         regrets: Its loss above the lowest loss of each condition: the cost of not knowing the condition.
         value: What is minimized.
-        excess: `value` minus the lowest value of any row.
-        lowest: The row of lowest value.
+        excess: `value` minus the lowest value of any eligible row.
+        lowest: The eligible row of lowest value.
         selection: How it was selected; None if it was selected in the table of one condition, or rows could not be
             compared.
         alternative: The row of lowest value that is independent of the mini-batch; None if `row` is independent, or no
             row is.
         alternative_cost: Value of `alternative` minus that of `row`; 0 without an alternative.
         as_is: Value of the network before conversion; None where there is none.
-        num_no_better_than_prior: Number of rows that are not considered because they predict no better than the class
-            frequencies in any condition; 0 where all rows are such, and for a single condition.
+        num_no_better_than_prior: Number of rows that are not eligible because they predict no better than the class
+            frequencies in any condition.
+        basis: Why the other rows are eligible.
         is_as_is: Whether `row` is the network before conversion.
     """
 
@@ -63,6 +65,7 @@ class RecommendationOverConditions:
     alternative_cost: float
     as_is: float | None
     num_no_better_than_prior: int
+    basis: EligibilityBasis
     is_as_is: bool
 
     @property
@@ -96,10 +99,8 @@ class RecommendationOverConditions:
             )
         elif not self.is_independent:
             facts.append("no row is independent of the mini-batch")
-        if self.num_no_better_than_prior:
-            rows = format_count_with_noun(self.num_no_better_than_prior, "row predicts", "rows predict")
-            facts.append(f"{rows} no better than the class frequencies in any condition, and not recommended")
-        return facts
+        where = f" in {self.over}" if self.over in self.losses else " in any condition"
+        return [*facts, *class_frequencies_facts(self.num_no_better_than_prior, self.basis, where)]
 
     def _reason_for_keeping_current_row(self) -> str:
         fact = (
@@ -129,21 +130,18 @@ def recommend_over_conditions(rows: RowsOverConditions, over: str) -> Recommenda
     if not rows.keys:
         reason = next((row.reason for row in rows.without_value if row.reason), "there is no row")
         raise ModelError(f"no configuration could be measured in every condition: {reason}")
+    eligible = rows.find_eligible_rows(over)
+    values = rows.losses[:, list(tables).index(over)] if over in tables else rows.criterion_values(Criterion(over))
+    order = [int(position) for position in values.argsort(kind="stable") if eligible.mask[position]]
     if over in tables:
-        column = list(tables).index(over)
-        values = rows.losses[:, column]
         key = _key_of_merged_distinct_row(rows, tables[over].recommended.row.key)
         selection = None
-        index = rows.keys.index(key) if key in rows.keys else int(values.argmin())
+        index = rows.keys.index(key) if key in rows.keys else order[0]
     else:
-        criterion = Criterion(over)
-        values = rows.criterion_values(criterion)
-        order = [int(position) for position in values.argsort(kind="stable")]
-        better = [position for position in order if not rows.is_no_better_than_prior[position]]
-        candidates = _candidate_row_indices(rows, better or order)
-        selection = _find_selected_row(rows, criterion, candidates)
+        candidates = _candidate_row_indices(rows, order)
+        selection = _find_selected_row(rows, Criterion(over), candidates)
         index = candidates[0 if selection is None else selection.row]
-    return _build_recommendation(rows, over, index, values, selection)
+    return _build_recommendation(rows, over, index, values, selection, eligible)
 
 
 def _key_of_merged_distinct_row(rows: RowsOverConditions, key: RowKey) -> RowKey:
@@ -156,8 +154,7 @@ def _candidate_row_indices(rows: RowsOverConditions, order: list[int]) -> list[i
     """The first rows by value, the best independent one, and that of the network before conversion."""
     candidates = order[:MAX_COMPARED_ROWS_OVER_CONDITIONS]
     independent = next((row for row in order if rows.is_independent(rows.keys[row])), None)
-    current = None if rows.as_is_row_key is None else rows.keys.index(rows.as_is_row_key)
-    further = [row for row in dict.fromkeys((independent, current)) if row in order and row not in candidates]
+    further = [row for row in dict.fromkeys((independent, rows.as_is_index)) if row in order and row not in candidates]
     return [*candidates[: MAX_COMPARED_ROWS_OVER_CONDITIONS - len(further)], *further]
 
 
@@ -185,34 +182,36 @@ def _build_recommendation(
     index: int,
     values: NDArray[np.float64],
     selection: RowSelectedOverConditions | None,
+    eligible: EligibleRows,
 ) -> RecommendationOverConditions:
     tables = rows.tables
     key = rows.keys[index]
     ranks = values.argsort(kind="stable").argsort(kind="stable") + 1
-    no_better = rows.is_no_better_than_prior
+    lowest = int(np.where(eligible.mask, values, np.inf).argmin())
     alternative, alternative_cost = None, 0.0
     if not rows.is_independent(key):
         independent = [position for position, other in enumerate(rows.keys) if rows.is_independent(other)]
-        independent = [position for position in independent if not no_better[position]] or independent
+        independent = [position for position in independent if eligible.mask[position]] or independent
         if independent:
             best = min(independent, key=lambda position: float(values[position]))
             alternative = _row_with_mean_metrics(rows, over, best, int(ranks[best]))
             alternative_cost = float(values[best] - values[index])
     regrets = rows.losses[index] - rows.losses.min(axis=0)
-    current = None if rows.as_is_row_key is None else rows.keys.index(rows.as_is_row_key)
+    current = rows.as_is_index
     return RecommendationOverConditions(
         over=over,
         row=_row_with_mean_metrics(rows, over, index, int(ranks[index])),
         losses=dict(zip(tables, rows.losses[index].tolist(), strict=True)),
         regrets=dict(zip(tables, regrets.tolist(), strict=True)),
         value=float(values[index]),
-        excess=float(values[index] - values.min()),
-        lowest=_row_with_mean_metrics(rows, over, int(values.argmin()), 1),
+        excess=float(values[index] - values[lowest]),
+        lowest=_row_with_mean_metrics(rows, over, lowest, int(ranks[lowest])),
         selection=selection,
         alternative=alternative,
         alternative_cost=alternative_cost,
         as_is=None if current is None else float(values[current]),
-        num_no_better_than_prior=0 if over in tables or no_better.all() else int(no_better.sum()),
+        num_no_better_than_prior=int((~eligible.mask).sum()),
+        basis=eligible.basis,
         is_as_is=current == index,
     )
 

@@ -188,7 +188,6 @@ class RankedConditions(ResultTable):
         Colors show regrets. Rows beyond the 40 of lowest mean over conditions are not drawn.
 
         Raises:
-            MissingPackageError: plotly is not installed.
             ModelError: No row has a value in every condition.
         """
         if not self.rows_over_conditions.keys:

@@ -108,15 +108,8 @@ def _render_html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> s
 
 
 def make_plotly_figure(chart: Chart) -> Any:
-    """Return a `plotly.graph_objects.Figure` of a chart, with its title.
-
-    Raises:
-        MissingPackageError: plotly is not installed.
-    """
-    try:
-        graph_objects = import_module("plotly.graph_objects")
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name, extra="web") from None
+    """Return a `plotly.graph_objects.Figure` of a chart, with its title."""
+    graph_objects = import_module("plotly.graph_objects")  # it takes long to load
     figure = graph_objects.Figure(chart.figure)
     figure.update_layout(title={"text": chart.title}, margin={"t": _TITLE_MARGIN})
     return figure

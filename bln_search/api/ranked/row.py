@@ -100,6 +100,8 @@ class RankedConfiguration:
             return self
         fingerprint = parameter_fingerprint(network)
         position = self.fingerprints.index(fingerprint) if fingerprint in self.fingerprints else None
+        if position is None:
+            position = self._find_original_of_copy(network)
         if self.networks and position is None:
             raise ModelError(
                 f"this row is of {len(self.networks)} networks, and the parameters of this network are those of none "
@@ -114,6 +116,13 @@ class RankedConfiguration:
                 f"row.of_network({position}), or the row of the table, which has the values of every network"
             )
         return self
+
+    def _find_original_of_copy(self, network: nn.Module) -> int | None:
+        """Position of the network of which another one is a copy in another floating-point type; None without one."""
+        copied = NetworkFingerprint.of_network(network)
+        measured = [row.measured_with for row in self.networks]
+        equal = (each is not None and each.describe_difference(copied) is None for each in measured)
+        return next((position for position, is_equal in enumerate(equal) if is_equal), None)
 
     def __str__(self) -> str:
         return f"{self.configuration}" + (f" ({self.row.estimate})" if self.row.estimate else "")

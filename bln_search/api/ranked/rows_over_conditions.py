@@ -28,6 +28,7 @@ from bln_search.ranking.selection.condition_criteria import (
     compute_criterion_values,
     regret_by_row_and_condition,
 )
+from bln_search.ranking.selection.eligible_rows import EligibleRows, find_eligible_rows
 from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.leaderboard_table import row_identity_columns, verdict_column
@@ -80,12 +81,21 @@ class RowsOverConditions:
         """Value of each row."""
         return compute_criterion_values(self.losses, criterion)
 
-    @cached_property
-    def is_no_better_than_prior(self) -> NDArray[np.bool_]:
-        """Whether each row has in no condition a lower loss than predicting the class frequencies, (rows,)."""
-        priors = [math.inf if table.class_prior is None else table.class_prior.loss for table in self.tables.values()]
-        no_better: NDArray[np.bool_] = np.all(self.losses >= np.asarray(priors), axis=1)
-        return no_better
+    def find_eligible_rows(self, over: str) -> EligibleRows:
+        """The rows that may be recommended. over: a criterion, or the name of a condition, which then counts alone."""
+        names = [over] if over in self.tables else list(self.tables)
+        return find_eligible_rows(
+            self.losses[:, [list(self.tables).index(name) for name in names]],
+            np.array([[self._accuracy(name, key) for name in names] for key in self.keys]),
+            [self.tables[name].class_prior for name in names],
+            [_count_ranking_examples(self.tables[name]) for name in names],
+            self.as_is_index,
+        )
+
+    def _accuracy(self, condition: str, key: RowKey) -> float:
+        """Mean accuracy on the split that ranks; NaN for a score without correctness."""
+        accuracy = self.get_row(condition, key).metrics[self.first_table.board.ranked_on].accuracy
+        return math.nan if accuracy is None else accuracy.mean
 
     def get_row(self, condition: str, key: RowKey) -> LeaderboardRow:
         """The row of a condition with this key."""
@@ -103,6 +113,11 @@ class RowsOverConditions:
             return None
         row = deployed.configuration, deployed.estimate
         return next((key for key in self.keys if (key.configuration, key.estimate) == row), None)
+
+    @property
+    def as_is_index(self) -> int | None:
+        """Position of `as_is_row_key`; None where there is none."""
+        return None if self.as_is_row_key is None else self.keys.index(self.as_is_row_key)
 
     @cached_property
     def verdicts(self) -> list[RowVerdict | None]:
@@ -194,6 +209,11 @@ class RowsOverConditions:
                 value = find_metric_value(self.get_row(name, key), split, metric)
                 record[f"{name}_{split}_{metric}"] = None if value is None else value.mean
         return record
+
+
+def _count_ranking_examples(table: RankedConfigurations) -> int:
+    outcomes = table.per_network_tables[0].outcomes
+    return max(len(of_row.losses) for key, of_row in outcomes.items() if key.split is table.board.ranked_on)
 
 
 def rank_rows_over_conditions(tables: Tables) -> RowsOverConditions:

@@ -128,12 +128,7 @@ class RankedConfigurations(RankedRows, ResultTable):
         """The reasons for `recommended`; None if fewer than two rows could be compared."""
         if self.comparison is None:
             return None
-        return recommend_row(
-            self.comparison,
-            {},
-            per_slot=self.per_slot,
-            prior_loss=None if self.class_prior is None else self.class_prior.loss,
-        )
+        return recommend_row(self.comparison, {}, per_slot=self.per_slot, class_prior=self.class_prior)
 
     @cached_property
     def comparison(self) -> Comparison | None:
@@ -196,7 +191,6 @@ class RankedConfigurations(RankedRows, ResultTable):
         networks over networks and examples.
 
         Raises:
-            MissingPackageError: plotly is not installed.
             ModelError: No row has a value, or there are fewer than two examples.
         """
         keys = self._ranked_keys[:MAX_COMPARED_ROWS]

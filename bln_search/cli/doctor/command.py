@@ -84,7 +84,7 @@ def _iter_findings(
 def _iter_device_findings(settings: Settings, device: str, data: Path | None, *, quick: bool) -> Iterator[Finding]:
     """Check device, precision, equality and speed; the last two need the device."""
     if find_missing_training_package_error() is not None:
-        yield skipped("device", "needs the extra `train`")
+        yield skipped("device", "needs the extra `search`")
         return
     missing = list(iter_check_findings("device", lambda: iter_missing_device_findings(device)))
     yield from missing

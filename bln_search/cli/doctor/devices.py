@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 def iter_version_findings() -> Iterator[Finding]:
-    """Report the versions of Python and this package, and with the extra `train` those of torch and CUDA."""
+    """Report the versions of Python and this package, and where studies can run those of torch and CUDA."""
     versions = f"bln-search {VERSION}, Python {platform.python_version()}"
     missing = find_missing_training_package_error()
     if missing is not None:
         yield fault(
-            "versions", f"{versions}; {missing}", "install the extra `train`, except on a machine that only serves"
+            "versions", f"{versions}; {missing}", "install the extra `search`, except on a machine that only serves"
         )
         return
     import torch

@@ -20,7 +20,6 @@ from bln_search.cli.extras import find_missing_training_package_error
 from bln_search.cli.output import RecordsFormat, print_note
 from bln_search.cli.records import print_records, time_to_iso_text
 from bln_search.cli.sources.opening import find_service_address, open_service_client
-from bln_search.core.errors import MissingPackageError
 from bln_search.core.files.disk import find_disk_space_problem
 from bln_search.core.files.log_files import LogFileSettings
 from bln_search.core.logs import configure_logging
@@ -42,10 +41,7 @@ def serve(
     ] = False,
 ) -> None:
     """Serve the REST API, and start a worker. The first start prints a link with an access token, once."""
-    try:
-        from service.server import serve_forever
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name, "web") from None
+    from service.server import serve_forever
 
     settings = load_settings()
     _configure_process_logs(settings)

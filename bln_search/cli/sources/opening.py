@@ -11,7 +11,7 @@ import typer
 
 from bln_search.cli.sources.studies import LedgerSource, ServiceSource, StudyFilter, StudySource
 from bln_search.core.credentials import clean_token
-from bln_search.core.errors import AmbiguousStudyError, MissingPackageError, SpecError, UnknownStudyError
+from bln_search.core.errors import AmbiguousStudyError, SpecError, UnknownStudyError
 from bln_search.core.names import repeated_study_name_message
 from bln_search.core.urls import is_loopback_host, parse_service_address, redact_password
 from bln_search.settings import Settings, load_settings
@@ -110,10 +110,8 @@ def open_service_client(server: str | None, token: str | None, settings: Setting
         token: Access token; by default that of the settings, or the one that `serve` stored in the home folder.
         settings: The settings.
     """
-    try:
-        from bln_search.client import Client
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name, "client") from None
+    from bln_search.client import Client
+
     secret = token or (settings.token.get_secret_value() if settings.token else None)
     address = server or settings.server or DEFAULT_SERVER
     if secret is None and _is_on_this_machine(address):  # a token file is never sent to another machine

@@ -168,7 +168,7 @@ class LedgerSource:
             from bln_search.worker.analysis import compute_and_store_analysis
         except ModuleNotFoundError as error:
             if allow_incomplete:
-                raise MissingPackageError(error.name, "train") from None
+                raise MissingPackageError(error.name, "search") from None
             return None
         return compute_and_store_analysis(self.ledger, study.id, None, save=False)
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.loss_description import LossDescription
@@ -38,6 +39,7 @@ def combine_layer_searches_of_networks(
     seeds: Sequence[int],
     loss: LossDescription,
     has_accuracy: bool,
+    class_prior: ClassPriorBaseline | None = None,
 ) -> PerLayerResult:
     """Combine the searches of one arm at one point that have the specification of the latest one.
 
@@ -48,6 +50,7 @@ def combine_layer_searches_of_networks(
         seeds: Seeds of all trained networks of the arm at the point.
         loss: Name and unit of the loss.
         has_accuracy: Whether the correctness in the records has a meaning; results have no accuracy otherwise.
+        class_prior: What predicting the class frequencies reaches on validation; None where it is unknown.
     """
     last = last_ended_search(searches)
     spec = last.spec
@@ -78,6 +81,7 @@ def combine_layer_searches_of_networks(
         marginal=records[-1].marginal,
         difference=compute_held_out_difference_to_uniform(records),
         pending_seeds=tuple(sorted(set(seeds) - {search.seed for search in comparable})),
+        class_prior=class_prior,
     )
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import RowKey
 from bln_search.ranking.analysis_part import StoredAnalysisModel
@@ -18,6 +22,7 @@ from bln_search.ranking.comparison import (
 )
 from bln_search.ranking.grouping import LossBySeed
 from bln_search.ranking.selection.batch_sizes import list_batch_sizes_near_best
+from bln_search.ranking.selection.eligible_rows import EligibilityBasis, EligibleRows, find_eligible_rows
 from bln_search.ranking.selection.expected_loss import DifferencePrior, may_replace
 from bln_search.ranking.selection.row_cost import cost_of_row, is_deterministic_configuration
 
@@ -51,7 +56,7 @@ class CurrentConfigurationRow(StoredAnalysisModel):
         is_recommended: Whether it is recommended.
         loss: Mean loss, nats.
         above_best: Its mean loss minus the lowest one, nats, over examples of these networks.
-        expected_above_best: What is expected of that difference on other examples, nats.
+        expected_above_best: What is expected of its difference to the best eligible row on other examples, nats.
     """
 
     configuration: str
@@ -71,7 +76,8 @@ class Recommendation(StoredRow):
         batch_sizes: Inference mini-batch sizes at which it is near the best row; None where outputs are the same at
             every size.
         verdict: What is known about this choice.
-        candidate_rows: Number of rows whose expected loss is above the lowest one by no more than the margin.
+        candidate_rows: Number of eligible rows whose expected loss is above the lowest one of these by no more than the
+            margin.
         compared_rows: Number of compared rows.
         excluded_rows: Number of compared rows that predict no better than the class frequencies and are not
             recommended.
@@ -86,6 +92,7 @@ class Recommendation(StoredRow):
         current: The row of the current configuration of the network; None where there is none.
         ranking_loss: Its mean loss that ranks the leaderboard, where rows were compared over conditions; else None.
         ranking_loss_above_best: The same minus the lowest one.
+        basis: Why the rows were eligible from which it was selected.
     """
 
     deterministic: bool
@@ -106,6 +113,7 @@ class Recommendation(StoredRow):
     current: CurrentConfigurationRow | None = None
     ranking_loss: float | None = None
     ranking_loss_above_best: float | None = None
+    basis: EligibilityBasis = EligibilityBasis.LOSS
 
     @property
     def is_best(self) -> bool:
@@ -118,15 +126,15 @@ def recommend_row(
     losses_by_size: Mapping[int, Mapping[RowKey, LossBySeed]],
     *,
     per_slot: bool = False,
-    prior_loss: float | None = None,
+    class_prior: ClassPriorBaseline | None = None,
 ) -> Recommendation:
     """Recommend a row by its expected loss (`expected_loss`).
 
-    The candidates are the rows whose expected loss is above the lowest by no more than the margin. The row of the
-    current configuration is recommended if it is a candidate, or if a change may do harm; else a candidate that is
-    independent of the mini-batch, of these one that is certain to be within the margin, and of these the cheapest; ties
-    are broken by mean loss. A candidate that may do harm does not replace the current row; the best row does. Rows that
-    predict no better than the class frequencies are no candidates, unless all rows are such.
+    The candidates are the eligible rows (`eligible_rows`) whose expected loss is above the lowest one of these by no
+    more than the margin. The row of the current configuration is recommended if it is a candidate, or if a change may
+    do harm; else a candidate that is independent of the mini-batch, of these one that is certain to be within the
+    margin, and of these the cheapest; ties are broken by mean loss. A candidate that may do harm does not replace the
+    current row; the best eligible row does.
 
     Args:
         comparison: Comparison of the best ranked rows.
@@ -134,13 +142,16 @@ def recommend_row(
             selected or on the same one. Keys hold that size.
         per_slot: Whether the population has a value for each position in the mini-batch, so that a configuration that
             reads it depends on the position.
-        prior_loss: Mean loss of predicting the class frequencies; None where it is unknown.
+        class_prior: What predicting the class frequencies reaches; None where it is unknown.
     """
-    informed = _list_rows_better_than_prior(comparison, prior_loss)
+    found = _find_eligible_compared_rows(comparison, class_prior)
+    eligible = [row for row, is_eligible in zip(comparison.rows, found.mask, strict=True) if is_eligible]
     prior = DifferencePrior(comparison.prior_variance)
-    candidates = [row for row in informed if _expected_loss_above_best(prior, row) <= comparison.margin]
+    differences = (_difference_and_variance(row, eligible[0]) for row in eligible)
+    expected = [prior.expected_difference(difference, variance) for difference, variance in differences]
+    candidates = [row for row, above in zip(eligible, expected, strict=True) if above <= comparison.margin]
     preferred = min(candidates, key=lambda row: _preference_sort_key(comparison, row, per_slot=per_slot))
-    row, current = _choose_current_or_preferred(comparison, informed, preferred)
+    row, current = _choose_current_or_preferred(comparison, eligible, preferred)
     deterministic = _is_deterministic_row(row, per_slot=per_slot)
     return Recommendation(
         arm=row.arm,
@@ -154,43 +165,44 @@ def recommend_row(
         verdict=_judge_choice(comparison, row),
         candidate_rows=len(candidates),
         compared_rows=len(comparison.rows),
-        excluded_rows=len(comparison.rows) - len(informed),
+        excluded_rows=len(comparison.rows) - len(eligible),
         first_share=row.first_share,
         loss=row.loss,
         accuracy=row.accuracy,
         loss_above_best=row.above_best.mean,
         loss_above_best_upper=row.above_best.high,
-        alternative=None if deterministic else _find_deterministic_alternative(informed, per_slot=per_slot),
+        alternative=None if deterministic else _find_deterministic_alternative(eligible, per_slot=per_slot),
         margin=comparison.margin,
         question=comparison.question,
         current=current,
+        basis=found.basis,
     )
 
 
-def _list_rows_better_than_prior(comparison: Comparison, prior_loss: float | None) -> list[ComparedRow]:
-    """Rows that are better than the class frequencies; all rows where none is."""
-    if prior_loss is None:
-        return list(comparison.rows)
-    return [row for row in comparison.rows if row.loss < prior_loss] or list(comparison.rows)
+def _find_eligible_compared_rows(comparison: Comparison, class_prior: ClassPriorBaseline | None) -> EligibleRows:
+    losses = np.array([[row.loss] for row in comparison.rows])
+    accuracies = np.array([[np.nan if row.accuracy is None else row.accuracy] for row in comparison.rows])
+    return find_eligible_rows(losses, accuracies, [class_prior], [comparison.examples], comparison.current)
 
 
-def _expected_loss_above_best(prior: DifferencePrior, row: ComparedRow, candidates: int = 1) -> float:
-    return prior.expected_difference(row.above_best.mean, row.variance, candidates)
+def _difference_and_variance(row: ComparedRow, lowest: ComparedRow) -> tuple[float, float]:
+    """Loss of a row minus that of another one, and the largest variance that their covariance permits."""
+    difference = row.above_best.mean - lowest.above_best.mean
+    return difference, (math.sqrt(row.variance) + math.sqrt(lowest.variance)) ** 2
 
 
 def _choose_current_or_preferred(
-    comparison: Comparison, informed: Sequence[ComparedRow], preferred: ComparedRow
+    comparison: Comparison, eligible: Sequence[ComparedRow], preferred: ComparedRow
 ) -> tuple[ComparedRow, CurrentConfigurationRow | None]:
     """The current row unless another is to replace it, and how it compares."""
     if comparison.current is None:
         return preferred, None
     current = comparison.rows[comparison.current]
     prior, others = DifferencePrior(comparison.prior_variance), len(comparison.rows) - 1
-    is_kept = current in informed and prior.keeps_row_in_use(
-        current.above_best.mean, current.variance, comparison.margin, others
-    )
+    difference, variance = _difference_and_variance(current, eligible[0])
+    is_kept = current in eligible and prior.keeps_row_in_use(difference, variance, comparison.margin, others)
     gain, variances = current.loss - preferred.loss, (current.variance, preferred.variance)
-    better = preferred if may_replace(gain, variances, comparison.margin) else informed[0]
+    better = preferred if may_replace(gain, variances, comparison.margin) else eligible[0]
     row = current if is_kept else better
     described = CurrentConfigurationRow(
         configuration=current.configuration,
@@ -198,7 +210,7 @@ def _choose_current_or_preferred(
         is_recommended=row == current,
         loss=current.loss,
         above_best=current.above_best,
-        expected_above_best=_expected_loss_above_best(prior, current, others),
+        expected_above_best=prior.expected_difference(difference, variance, others),
     )
     return row, described
 

@@ -14,7 +14,6 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from bln_search.core.errors import MissingPackageError
 from bln_search.core.method import StatisticSource
 from bln_search.core.version import VERSION
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Section
@@ -37,9 +36,6 @@ def render_study_report_html(
     Args:
         context: Data of the study.
         sections: Functions that make the sections.
-
-    Raises:
-        MissingPackageError: Plotly, whose script is embedded, is not installed.
     """
     page_sections = [section for make in sections if (section := make(context)) is not None]
     scripts = [_read_embeddable_template_file("report.js")]
@@ -63,10 +59,10 @@ def render_study_report_html(
 
 @lru_cache(maxsize=1)
 def load_plotly_script() -> str:
-    """Script of the installed Plotly, which is not imported. Raises MissingPackageError without it."""
+    """Script of the installed Plotly, which is not imported."""
     package = find_spec("plotly")
-    if package is None or not package.submodule_search_locations:
-        raise MissingPackageError("plotly", "web")
+    assert package is not None, "bln-search requires it"
+    assert package.submodule_search_locations, "it is a folder"
     folder = Path(package.submodule_search_locations[0])
     return _to_embeddable_script((folder / "package_data" / "plotly.min.js").read_text(encoding="utf-8"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.condition_metrics import WORST
@@ -22,9 +21,10 @@ def condition_facts(analysis: Analysis) -> list[str]:
         return [format_sentence(f"the conditions of the study do not decide: {analysis.conditions_reason}")]
     if comparison is None or comparison.over is None:
         return []
-    facts = [format_sentence(f"rows are compared by {loss_over_conditions_definition(comparison)}")]
-    loss = None if recommendation is None else ranking_loss_text(recommendation, comparison.split)
-    return facts if loss is None else [*facts, format_sentence(f"the leaderboard ranks by another loss: {loss}")]
+    return [
+        format_sentence(f"rows are compared by {loss_over_conditions_definition(comparison)}"),
+        *([] if recommendation is None else _ranking_loss_sentences(comparison, recommendation)),
+    ]
 
 
 def loss_over_conditions_definition(comparison: Comparison) -> str:
@@ -36,9 +36,9 @@ def loss_over_conditions_definition(comparison: Comparison) -> str:
     return f"the {'highest' if comparison.over == WORST else 'mean'} loss under {names}"
 
 
-def ranking_loss_text(recommendation: Recommendation, split: Split) -> str | None:
-    """The loss of the recommended row that ranks the leaderboard; None where rows are compared by that loss."""
+def _ranking_loss_sentences(comparison: Comparison, recommendation: Recommendation) -> list[str]:
     loss, above = recommendation.ranking_loss, recommendation.ranking_loss_above_best
-    if loss is None or above is None:
-        return None
-    return f"{split} loss {loss:.4f}, {f'{above:.4f} above the lowest' if above else 'the lowest'}"
+    if loss is None:
+        return []
+    distance = f"{above:.4f} above the lowest" if above else "the lowest"
+    return [f"The leaderboard ranks by {comparison.split} loss: that of the recommended row is {loss:.4f}, {distance}."]

@@ -50,6 +50,7 @@ def per_layer_sentences(result: PerLayerResult) -> list[str]:
     """The result as text, its significance first; one topic per item."""
     unit = f" {result.loss.unit}" if result.loss.unit else ""
     sentences = [
+        *_class_frequencies_sentences(result, unit),
         _per_layer_significance_sentence(result, unit),
         *_selection_bias_sentences(result.networks, unit),
         *_test_loss_sentences(result.networks, unit),
@@ -92,6 +93,17 @@ def format_count_from_digits(digits: str) -> str:
     if len(digits) <= _MAX_WRITTEN_DIGITS:
         return f"{int(digits):,}"
     return f"{digits[0]}.{digits[1]} × 10{str(len(digits) - 1).translate(_SUPERSCRIPT)}"
+
+
+def _class_frequencies_sentences(result: PerLayerResult, unit: str) -> list[str]:
+    """That no configuration is better than the class frequencies; empty where one is."""
+    best, prior = result.best_row, result.class_prior
+    if best is None or prior is None or best.loss < prior.loss:
+        return []
+    return [
+        f"No configuration is better than the class-prior baseline: the lowest loss is {best.loss:.4f}, that of always "
+        f"predicting the class frequencies {prior.loss:.4f}{unit}. The network may not have learned anything."
+    ]
 
 
 def _per_layer_significance_sentence(result: PerLayerResult, unit: str) -> str:

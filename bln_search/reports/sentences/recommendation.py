@@ -5,6 +5,7 @@ from __future__ import annotations
 from bln_search.core.names import format_count_with_noun
 from bln_search.ranking.comparison import ComparedRow, Comparison
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
+from bln_search.ranking.selection.eligible_rows import EligibilityBasis
 from bln_search.ranking.selection.expected_loss import MAX_PROBABILITY_OF_HARM
 from bln_search.ranking.selection.normalization_benefit import NormalizationBenefit
 from bln_search.ranking.selection.recommendation import (
@@ -65,9 +66,11 @@ def _reason_to_keep(current: CurrentConfigurationRow, margin: float) -> str:
 
 def recommendation_caveats(recommendation: Recommendation, point_digits: int = DIGITS) -> list[str]:
     """What a user must know besides: the current configuration, rows left out, batch sizes, the alternative."""
+    where = "" if recommendation.ranking_loss is None else " under any condition"
+    has_warning = recommendation.basis is EligibilityBasis.NONE and not where  # `class_prior_baseline_warning`
     facts = (
         _current_configuration_text(recommendation.current),
-        _excluded_rows_text(recommendation),
+        *([] if has_warning else class_frequencies_facts(recommendation.excluded_rows, recommendation.basis, where)),
         _batch_sizes_text(recommendation),
         _deterministic_alternative_text(recommendation, point_digits),
     )
@@ -97,11 +100,26 @@ def _current_configuration_text(current: CurrentConfigurationRow | None) -> str 
     )
 
 
-def _excluded_rows_text(recommendation: Recommendation) -> str | None:
-    if not recommendation.excluded_rows:
-        return None
-    rows = format_count_with_noun(recommendation.excluded_rows, "row predicts", "rows predict")
-    return f"{rows} no better than the class frequencies, and may not be recommended"
+def class_frequencies_facts(excluded_rows: int, basis: EligibilityBasis, where: str = "") -> list[str]:
+    """Which rows may not be recommended, and that no row has a lower loss than the class frequencies.
+
+    Args:
+        excluded_rows: Number of rows that may not be recommended.
+        basis: Why the others may be.
+        where: In which conditions.
+    """
+    if basis is EligibilityBasis.NONE:
+        return [f"no row predicts better than the class frequencies{where}: the network may not have learned anything"]
+    facts = []
+    if basis is EligibilityBasis.ACCURACY:
+        facts.append(
+            f"no row has a lower loss than predicting the class frequencies{where}, so this one was selected from "
+            "those with a higher accuracy"
+        )
+    if excluded_rows:
+        rows = format_count_with_noun(excluded_rows, "row predicts", "rows predict")
+        facts.append(f"{rows} no better than the class frequencies{where}, and may not be recommended")
+    return facts
 
 
 def _batch_sizes_text(recommendation: Recommendation) -> str | None:

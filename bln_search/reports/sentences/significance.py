@@ -76,7 +76,9 @@ def short_verdict_text(verdict: Verdict, required: RequiredData | None) -> str:
         return verdict
     if required.seeds is not None:
         return f"about {required.seeds} seeds would decide"
-    return verdict if required.examples is None else f"about {required.examples:,} examples would decide"
+    if required.examples is not None:
+        return f"about {required.examples:,} examples would decide"
+    return "more seeds alone would not decide" if required.limited_by_examples else verdict
 
 
 def required_data_text(comparison: Comparison) -> str | None:

@@ -10,7 +10,6 @@ import numpy as np
 from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.search.layers.objective import BudgetedObjective, BudgetSpentError
 from bln_search.search.layers.racing import search_by_repeated_races
-from bln_search.search.layers.tpe import run_tpe_search
 
 _RANDOM_BATCH = 64
 """Random configurations that are evaluated together."""
@@ -106,10 +105,16 @@ def run_random_search(objective: BudgetedObjective, options: StrategyOptions) ->
         objective.mean_losses(objective.draw_configurations(rng, _RANDOM_BATCH))
 
 
+def _run_tpe_search(objective: BudgetedObjective, options: StrategyOptions) -> None:
+    from bln_search.search.layers.tpe import run_tpe_search  # noqa: PLC0415 - Optuna is in the extra `search`
+
+    run_tpe_search(objective, options.seed)
+
+
 _SEARCHES: Mapping[LayerSearchAlgorithm, Callable[[BudgetedObjective, StrategyOptions], None]] = {
     LayerSearchAlgorithm.BEAM: run_beam_search,
     LayerSearchAlgorithm.COORDINATE: run_coordinate_search,
-    LayerSearchAlgorithm.TPE: lambda objective, options: run_tpe_search(objective, options.seed),
+    LayerSearchAlgorithm.TPE: _run_tpe_search,
     LayerSearchAlgorithm.RACING: lambda objective, options: search_by_repeated_races(objective, options.seed),
     LayerSearchAlgorithm.RANDOM: run_random_search,
 }

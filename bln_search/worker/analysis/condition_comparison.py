@@ -7,16 +7,21 @@ conditions.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
 
+import numpy as np
+
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.condition_metrics import WORST
 from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.ranking.selection.eligible_rows import EligibilityBasis, EligibleRows, find_eligible_rows
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.results.evaluations import EvaluationRecord, ResultRepository
 from bln_search.worker.analysis.comparison import EvaluationsBySeed, compare_best_rows
@@ -33,11 +38,13 @@ class ComparisonOverConditions:
         comparison: None where the loss that ranks decides.
         reason: Why it decides although the study has conditions.
         excluded_rows: Number of rows that predict no better than the class frequencies under any condition.
+        basis: Why the other rows are eligible.
     """
 
     comparison: Comparison | None = None
     reason: str | None = None
     excluded_rows: int = 0
+    basis: EligibilityBasis = EligibilityBasis.LOSS
 
 
 def compare_rows_over_conditions(
@@ -46,7 +53,7 @@ def compare_rows_over_conditions(
     board: Leaderboard,
     current: RowKey | None,
     level: float,
-    prior_loss: float | None,
+    class_prior: ClassPriorBaseline | None,
     seeds: int | None = None,
 ) -> ComparisonOverConditions:
     """Compare the ranked rows by what `ranking: over` of the study names.
@@ -57,7 +64,7 @@ def compare_rows_over_conditions(
         board: Its leaderboard.
         current: Row of the current configuration of the networks; None where there is none.
         level: Significance level of this look at the data.
-        prior_loss: Mean loss of predicting the class frequencies; None where it is unknown.
+        class_prior: What predicting the class frequencies reaches; None where it is unknown.
         seeds: Number of seeds of the look at an incomplete study; None for all results.
     """
     conditions, ranking = study.spec.deciding_conditions, study.spec.ranking
@@ -70,10 +77,11 @@ def compare_rows_over_conditions(
     sizes = {record.evaluation.n for row in rows.values() for by_seed in row.values() for record in by_seed.values()}
     if len(sizes) > 1:
         return ComparisonOverConditions(reason="the conditions have different numbers of examples")
-    informed = _select_informed_rows(rows, prior_loss)
+    found = _find_eligible_rows(rows, class_prior, current)
+    eligible = {row: rows[row] for row, is_eligible in zip(rows, found.mask, strict=True) if is_eligible}
     comparison, reason = compare_best_rows(
         results,
-        _order_rows(informed, ranking.over),
+        _order_rows(eligible, ranking.over),
         board,
         current,
         ranking.practical,
@@ -84,7 +92,7 @@ def compare_rows_over_conditions(
         return ComparisonOverConditions(reason=reason)
     names = tuple(conditions.values())
     comparison = comparison.model_copy(update={"over": ranking.over, "conditions": names})
-    return ComparisonOverConditions(comparison, excluded_rows=len(rows) - len(informed))
+    return ComparisonOverConditions(comparison, excluded_rows=len(rows) - len(eligible), basis=found.basis)
 
 
 def _group_ranked_rows_by_condition(
@@ -104,14 +112,19 @@ def _group_ranked_rows_by_condition(
     }
 
 
-def _select_informed_rows(
-    rows: Mapping[RowKey, _EvaluationsByCondition], prior_loss: float | None
-) -> Mapping[RowKey, _EvaluationsByCondition]:
-    """The rows that predict better than the class frequencies under a condition; all where none does."""
-    if prior_loss is None:
-        return rows
-    losses = {row: [_mean_loss(by_seed.values()) for by_seed in rows[row].values()] for row in rows}
-    return {row: rows[row] for row in rows if min(losses[row]) < prior_loss} or rows
+def _find_eligible_rows(
+    rows: Mapping[RowKey, _EvaluationsByCondition], class_prior: ClassPriorBaseline | None, current: RowKey | None
+) -> EligibleRows:
+    conditions = [list(by_condition.values()) for by_condition in rows.values()]
+    if not conditions:
+        return EligibleRows(np.ones(0, bool), EligibilityBasis.LOSS)
+    return find_eligible_rows(
+        np.array([[_mean_loss(by_seed.values()) for by_seed in of_row] for of_row in conditions]),
+        np.array([[_mean_accuracy(by_seed.values()) for by_seed in of_row] for of_row in conditions]),
+        [class_prior] * len(conditions[0]),
+        [next(iter(by_seed.values())).evaluation.n for by_seed in conditions[0]],
+        list(rows).index(current) if current is not None and current in rows else None,
+    )
 
 
 def _order_rows(rows: Mapping[RowKey, _EvaluationsByCondition], over: str) -> dict[RowKey, EvaluationsBySeed]:
@@ -130,3 +143,9 @@ def _choose_evaluations(by_condition: _EvaluationsByCondition, over: str) -> Eva
 
 def _mean_loss(records: Iterable[EvaluationRecord]) -> float:
     return fmean(record.evaluation.loss for record in records if record.evaluation.loss is not None)
+
+
+def _mean_accuracy(records: Iterable[EvaluationRecord]) -> float:
+    """Mean accuracy; NaN for a score without correctness."""
+    accuracies = [record.evaluation.accuracy for record in records]
+    return math.nan if None in accuracies else fmean(value for value in accuracies if value is not None)

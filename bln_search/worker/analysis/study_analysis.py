@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from bln_search.core.enums import ProbeKind
+from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.records import RowKey
 from bln_search.core.states import StudyState
@@ -27,7 +27,7 @@ from bln_search.ranking.study_effects import (
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.analysis.comparison import compare_best_ranked_rows
-from bln_search.worker.analysis.condition_comparison import compare_rows_over_conditions
+from bln_search.worker.analysis.condition_comparison import ComparisonOverConditions, compare_rows_over_conditions
 from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies_of_recommended_network
 from bln_search.worker.analysis.study_results import (
@@ -168,8 +168,7 @@ def _analyze_without_layer_search(
         if environment is None
         else find_class_prior_of_study(study.spec, board.ranked_on, environment)
     )
-    prior_loss = None if prior is None else prior.loss
-    over = compare_rows_over_conditions(ledger.results, study, board, deployed, level, prior_loss, seeds)
+    over = compare_rows_over_conditions(ledger.results, study, board, deployed, level, prior, seeds)
     comparison, reason = (
         (over.comparison, None)
         if over.comparison
@@ -183,8 +182,9 @@ def _analyze_without_layer_search(
             per_slot=study.spec.has_populations_per_slot,
         )
     )
-    layers = compute_per_layer_results_of_study(ledger, study.id)
     baseline_check = find_arms_no_better_than_prior(board, prior)
+    prior_of_layers = prior if board.ranked_on is Split.VALIDATION else None
+    layers = compute_per_layer_results_of_study(ledger, study.id, prior_of_layers)
     if comparison is None:
         return Analysis(
             selection=find_selected_row_performance(board),
@@ -199,10 +199,10 @@ def _analyze_without_layer_search(
         comparison,
         _group_probe_losses_by_batch_size(probes),
         per_slot=study.spec.has_populations_per_slot,
-        prior_loss=None if comparison.over else prior_loss,  # over conditions, other rows are not compared
+        class_prior=None if comparison.over else prior,  # over conditions, other rows are not compared
     )
     if comparison.over:
-        recommendation = _complete_recommendation(recommendation, board, over.excluded_rows)
+        recommendation = _complete_recommendation(recommendation, board, over)
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = group_values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
     latency_source = (
@@ -227,12 +227,14 @@ def _analyze_without_layer_search(
     )
 
 
-def _complete_recommendation(recommendation: Recommendation, board: Leaderboard, excluded_rows: int) -> Recommendation:
+def _complete_recommendation(
+    recommendation: Recommendation, board: Leaderboard, over: ComparisonOverConditions
+) -> Recommendation:
     """The recommendation over conditions with the loss that ranks the leaderboard, and what was not compared."""
     losses = {row.key: row.metrics[board.ranked_on].loss.mean for row in board.rows if row.rank is not None}
     loss = losses[recommendation.key]
     update = {"ranking_loss": loss, "ranking_loss_above_best": loss - min(losses.values())}
-    return recommendation.model_copy(update=update | {"excluded_rows": excluded_rows})
+    return recommendation.model_copy(update=update | {"excluded_rows": over.excluded_rows, "basis": over.basis})
 
 
 def _try_to_measure_latencies(

@@ -65,8 +65,16 @@ def find_deployed_row_of_external_study(study: StudySpec, ranked: Sequence[RowKe
     return next((key for key in ranked if (key.configuration, key.estimate) == identity), None)
 
 
-def compute_per_layer_results_of_study(ledger: Ledger, study_id: int) -> tuple[PerLayerResult, ...]:
-    """One result for each arm and point, from the networks whose search has the specification of the latest search."""
+def compute_per_layer_results_of_study(
+    ledger: Ledger, study_id: int, class_prior: ClassPriorBaseline | None
+) -> tuple[PerLayerResult, ...]:
+    """One result for each arm and point, from the networks whose search has the specification of the latest search.
+
+    Args:
+        ledger: Ledger with the study.
+        study_id: The study.
+        class_prior: What predicting the class frequencies reaches on validation; None where it is unknown.
+    """
     task = ledger.studies.get(study_id).spec.resolved_task.description
     trials: dict[tuple[str, str], list[TrialRecord]] = defaultdict(list)
     for trial in ledger.trials.list_finished_full_trials(study_id):
@@ -82,6 +90,7 @@ def compute_per_layer_results_of_study(ledger: Ledger, study_id: int) -> tuple[P
             seeds=[trial.seed for trial in trained],
             loss=task.loss,
             has_accuracy=task.has_accuracy,
+            class_prior=class_prior,
         )
         for key, trained in trials.items()
         if key in searches

@@ -14,6 +14,7 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.reports.sentences.analysis import analysis_sentences
+from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.significance import row_verdicts_text
 from bln_search.specs.sections.space import format_parameter_value_short
 from service.caching.leaderboard_cache import CachedLeaderboard
@@ -159,7 +160,7 @@ def leaderboard_page(request: Request, study: ReadableStudy, context: ContextDep
         board=leaderboard,
         has_accuracy=leaderboard.has_accuracy,
         seeds=len(board.spec.all_seeds),
-        verdicts=None if comparison is None else row_verdicts_text(comparison),
+        verdicts=None if comparison is None else format_sentence(row_verdicts_text(comparison)),
         pinned=pinned,
         rows=lines,
         comparison=comparison,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -83,13 +81,6 @@ def test_sizes_are_lines_of_the_criterion(ranked):
         assert lines["as is"][position] == recommendation.as_is
     with pytest.raises(ValueError, match="give one of mean, worst, regret, clean"):
         ranked.by_batch_size.plot(over="best")
-
-
-def test_without_plotly_the_error_says_how_to_install_it(ranked, monkeypatch):
-    monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
-    for table in (ranked, ranked["clean"], ranked.by_batch_size):
-        with pytest.raises(bln_search.MissingPackageError, match=r"pip install 'bln-search\[web\]'"):
-            table.plot()
 
 
 def test_a_chart_without_a_value_is_an_error(networks):

@@ -16,6 +16,7 @@ from torch import nn
 import bln_search
 from bln_search.core.enums import Split
 from bln_search.ranking.selection.condition_criteria import Criterion
+from bln_search.ranking.selection.eligible_rows import EligibilityBasis
 from tests.api.shifted_data import conditions, make_data, trained
 from tests.support.tiers import latin
 
@@ -128,6 +129,29 @@ def test_rows_no_better_than_the_class_frequencies_are_not_recommended(network):
         key = next(key for key in rows.keys if key.configuration == recommendation.row.configuration)
         assert not no_better[rows.keys.index(key)]
         assert recommendation.num_no_better_than_prior == sum(no_better)
+
+
+def test_a_constant_prediction_is_not_recommended_where_no_row_has_a_lower_loss_than_it():
+    """The network is wrong with confidence under a shift; its outputs for single examples are zero with E_B = F."""
+    network = trained()
+    with torch.no_grad():
+        network[1].bias.zero_()
+        network[3].weight.mul_(100)
+        network[3].bias.zero_()
+    ranked = bln_search.evaluate_configurations(network, TRAIN, conditions(), batch_sizes=[1, 20])
+    at_one = ranked.at_batch_size(1)
+    rows = at_one.rows_over_conditions
+    constant = [str(key.configuration).startswith("F") for key in rows.keys]
+    for over in (*Criterion, "large"):
+        recommendation = at_one.recommendation_for(over=over)
+        assert recommendation.basis is EligibilityBasis.ACCURACY
+        assert recommendation.num_no_better_than_prior == sum(constant)
+        assert str(recommendation.row).startswith("T")
+        assert str(recommendation.lowest).startswith("T")
+    assert constant[int(rows.criterion_values(Criterion.WORST).argmin())]
+    lowest = next(line for line in ranked.by_batch_size.plot().data if line.name == "lowest")
+    assert lowest.y[0] > rows.criterion_values(Criterion.WORST).min()
+    assert "With mini-batches of 1, no row has a lower loss" in str(ranked.by_batch_size)
 
 
 def test_a_dependent_recommendation_names_the_deterministic_alternative(ranked):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration, all_configurations
 from bln_search.core.enums import Split
 from bln_search.core.method import Method
@@ -15,6 +16,7 @@ from bln_search.ranking.comparison import Question, Verdict
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.paired import OutcomeTable, compare_rows
 from bln_search.ranking.row_results import TrialEvaluation
+from bln_search.ranking.selection.eligible_rows import EligibilityBasis
 from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.ranking.selection.selected_row import find_selected_row_performance
 from bln_search.reports.sentences.recommendation import recommendation_reason
@@ -124,8 +126,39 @@ def test_recommended_row_reports_its_excess_over_the_best_row():
 )
 def test_a_row_no_better_than_the_class_frequencies_is_not_recommended(prior, expected, excluded):
     """Losses 1 and 1.01; where no row is better, all are considered."""
-    recommendation = recommend_row(compared("FFFF", "TTTT"), {}, prior_loss=prior)
+    class_prior = None if prior is None else ClassPriorBaseline(prior, accuracy=1.0)
+    recommendation = recommend_row(compared("FFFF", "TTTT"), {}, class_prior=class_prior)
     assert (recommendation.configuration, recommendation.excluded_rows) == (expected, excluded)
+
+
+def compared_with_accuracies(accuracies, **options):
+    """FFFF predicts a constant; then come FTTT and TTTT, 0.005 above it, and TFFF, far above."""
+    comparison = compared("FFFF", "FTTT", "TTTT", "TFFF", step=0.5, error=0.001, **options)
+    rows = [
+        row.model_copy(update={"accuracy": accuracy}) for row, accuracy in zip(comparison.rows, accuracies, strict=True)
+    ]
+    close = rows[1].above_best.model_copy(update={"mean": 0.505})
+    rows[2] = rows[2].model_copy(update={"above_best": close})
+    return comparison.model_copy(update={"rows": tuple(rows), "examples": 100})
+
+
+@pytest.mark.parametrize(
+    ("accuracies", "current", "expected", "excluded"),
+    [
+        ((0.1, 0.4, 0.5, 0.9), None, "TTTT", 1),
+        ((0.1, 0.4, 0.1, 0.9), None, "FTTT", 2),
+        ((0.1, 0.4, 0.5, 0.9), "TFFF", "TFFF", 3),
+        ((0.1, 0.4, 0.3, 0.1), "TFFF", "TTTT", 1),
+    ],
+)
+def test_a_constant_prediction_is_not_recommended_where_no_row_has_a_lower_loss(
+    accuracies, current, expected, excluded
+):
+    """Of the rows with a higher accuracy, those within the margin of the lowest loss are candidates."""
+    comparison = compared_with_accuracies(accuracies, current=current)
+    recommendation = recommend_row(comparison, {}, class_prior=ClassPriorBaseline(1.0, 0.1))
+    assert (recommendation.configuration, recommendation.basis) == (expected, EligibilityBasis.ACCURACY)
+    assert recommendation.excluded_rows == excluded
 
 
 def test_per_slot_population_is_not_deterministic():
@@ -279,4 +312,4 @@ def test_a_row_in_use_no_better_than_the_class_frequencies_is_replaced():
     keys, outcomes = draw_networks([0.005])
     comparison = compare_rows(keys, outcomes, Split.VALIDATION, margin=0.02, current=keys[-1])
     assert recommend_row(comparison, {}).key == keys[-1]
-    assert recommend_row(comparison, {}, prior_loss=0.204).key != keys[-1]
+    assert recommend_row(comparison, {}, class_prior=ClassPriorBaseline(0.204, accuracy=1.0)).key != keys[-1]

@@ -67,7 +67,7 @@ def test_conditions_decide_on_every_page_and_over_rest(world, ada):
     assert "<dt>Validation loss (clean)</dt>" in answer
     assert f"{recommendation.ranking_loss_above_best:.4f} above the lowest" in answer
     assert "/configurations/FT--?" in ada.get(f"/studies/best?study={number}").text
-    assert "by the worst validation loss" in ada.get(f"/studies/{number}/leaderboard").text
+    assert "<b>By the worst validation loss" in ada.get(f"/studies/{number}/leaderboard").text
     body = ada.get(f"{STUDIES}/{number}/analysis", headers={"Accept": "application/json"}).json()
     assert body["analysis"]["recommendation"]["configuration"] == "FT--"
     assert "worst validation loss" in body["sentences"][0]

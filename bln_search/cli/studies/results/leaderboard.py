@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -24,7 +23,6 @@ from bln_search.cli.output import (
 from bln_search.cli.sources.opening import open_study_source
 from bln_search.cli.sources.studies import StudySource
 from bln_search.core.enums import Split
-from bln_search.core.errors import MissingPackageError
 from bln_search.core.states import StudyState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
@@ -70,7 +68,7 @@ def leaderboard(
             "Parquet is binary: choose a file with --output, or use a pipe", param_hint="--format parquet"
         )
     if output_format is LeaderboardFormat.PARQUET:
-        _load_parquet_writer()
+        import bln_search.reports.parquet  # noqa: F401 - without its package nothing is read
     on = None if split is None else Split(split)
     with open_study_source(database, server, token) as source:
         study_record = source.get_study(study)
@@ -190,14 +188,7 @@ def _encode_leaderboard(
             text = leaderboard_markdown(board, analysis)
         case _:
             metadata = {"study": study.name, "id": str(study.id), "state": study.state.value}
-            return _load_parquet_writer()(board, metadata | {"loss": loss.name, "loss_unit": loss.unit}, view)
+            from bln_search.reports.parquet import leaderboard_parquet
+
+            return leaderboard_parquet(board, metadata | {"loss": loss.name, "loss_unit": loss.unit}, view)
     return text.encode()
-
-
-def _load_parquet_writer() -> Callable[[Leaderboard, Mapping[str, str], LeaderboardView], bytes]:
-    """Return the function that writes Parquet. Raises MissingPackageError without pyarrow."""
-    try:
-        from bln_search.reports.parquet import leaderboard_parquet
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name, "train") from None
-    return leaderboard_parquet

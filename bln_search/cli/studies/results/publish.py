@@ -12,7 +12,6 @@ from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, S
 from bln_search.cli.output import check_output_path_writable, print_note, write_file_atomically, write_to_file_or_stdout
 from bln_search.cli.sources.opening import open_database_ignoring_service, open_study_source
 from bln_search.cli.sources.studies import LedgerSource, StudySource
-from bln_search.core.errors import MissingPackageError
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.environment_info import collect_environment_info
@@ -51,11 +50,8 @@ def write_html_report(
     database: DatabaseOption = None,
 ) -> None:
     """Write a self-contained HTML report of a study."""
-    try:
-        from bln_search.reports.page.html import load_plotly_script, render_study_report_html
-    except ModuleNotFoundError as error:
-        raise MissingPackageError(error.name, "web") from None
-    load_plotly_script()
+    from bln_search.reports.page.html import render_study_report_html
+
     check_output_path_writable(output)
     with open_database_ignoring_service(database, load_settings()) as ledger:
         context = read_study_report_context(LedgerSource(ledger), ledger.studies.get_by_name_or_id(study))
