@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from bln_search.api.ranked.result_table import Record, ResultTable, make_plotly_figure
+from bln_search.api.ranked.charted_table import ChartedTable
+from bln_search.api.ranked.result_table import Record
 from bln_search.ranking.comparison import RequiredData, RowVerdict, Verdict
+from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.comparison import differences_chart
+from bln_search.reports.charts.drawn_rows import IN_USE, RECOMMENDED
 from bln_search.reports.formatting import format_signed
 from bln_search.reports.leaderboard_table import recommended_mark_column, verdict_column
 from bln_search.reports.publication import escape_latex, escape_markdown, markdown_table_line
@@ -61,7 +64,7 @@ class ComparedScore:
 
 
 @dataclass(frozen=True, repr=False)
-class ComparedScores(ResultTable):
+class ComparedScores(ChartedTable):
     """Rows of a table of scores, from best to worst; printing it prints the table, a notebook shows it.
 
     Attributes:
@@ -131,16 +134,20 @@ class ComparedScores(ResultTable):
     def plot(self) -> Any:
         """Differences to the best row with 95 % intervals and the margin, as a `plotly.graph_objects.Figure`.
 
-        Open marks are significantly worse. In the shaded region rows are practically equal to the best one.
+        A ring marks the recommended row; open marks are significantly worse. In the shaded region rows are practically
+        equal to the best one. Differences far beyond the others are marked at the end of the axis.
         """
+        return super().plot()
+
+    def _make_chart(self) -> Chart:
         hover_texts = [f", {row.verdict}" for row in self.rows]
-        axis = f"mean score minus that of the best row ({self._direction})"
+        axis = f"mean score minus that of the best row<br>({self._direction})"
         rows = [
             {name: record[name] for name in ("row", "verdict", "difference", "low", "high", "p")}
             for record in self.to_records()
         ]
-        figure = make_plotly_figure(differences_chart(rows, hover_texts, self.practical, axis))
-        return figure.update_layout(template="plotly_white")  # for papers
+        marks = {RECOMMENDED: self.rows.index(self.recommended), IN_USE: None}
+        return differences_chart(rows, hover_texts, self.practical, axis, marks=marks)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: {len(self.rows)} rows, recommended {self.recommended.name}, {self.verdict}>"

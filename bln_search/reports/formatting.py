@@ -143,3 +143,9 @@ def compared_rows_by_key(analysis: Analysis | None) -> dict[RowKey, ComparedRow]
     if analysis is None or analysis.comparison is None:
         return {}
     return {row.key: row for row in analysis.comparison.rows}
+
+
+def recommended_row_key(analysis: Analysis | None) -> RowKey | None:
+    """The recommended row; None without a recommendation."""
+    recommendation = None if analysis is None else analysis.recommendation
+    return None if recommendation is None else recommendation.key

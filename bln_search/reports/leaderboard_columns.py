@@ -16,7 +16,7 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedRow, RowVerdict
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
-from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.formatting import compared_rows_by_key, recommended_row_key
 from bln_search.reports.sentences.leaderboard import find_unranked_reason
 from bln_search.reports.tables.columns import CellKind
 
@@ -88,9 +88,7 @@ class LeaderboardView:
         cls, board: Leaderboard, analysis: Analysis | None, sizes: BatchSizes | None = None
     ) -> LeaderboardView:
         """The rows with an analysis; None for a study that is not analyzed."""
-        recommendation = None if analysis is None else analysis.recommendation
-        recommended = None if recommendation is None else recommendation.key
-        return cls(board, compared_rows_by_key(analysis), recommended, sizes)
+        return cls(board, compared_rows_by_key(analysis), recommended_row_key(analysis), sizes)
 
     def batch_sizes_of(self, key: RowKey) -> tuple[int, ...]:
         """Mini-batch sizes of the rows that a row stands for."""

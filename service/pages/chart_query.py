@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.comparison import Comparison
 from bln_search.ranking.grouping import RowKeyWithoutConfiguration, group_losses_by_setting_and_configuration
 from bln_search.ranking.probe_results import TrialProbe, compute_batch_dependence_by_row
 from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import unique_setting_labels
-from bln_search.reports.charts.comparison import variance_shares_chart
-from bln_search.reports.charts.configurations import ByConfiguration, configuration_losses_heat_map
+from bln_search.reports.charts.comparison import differences_to_best_chart, variance_shares_chart
+from bln_search.reports.charts.configurations import ByConfiguration
 from bln_search.reports.charts.curves import EpochMetric, TrialLearningCurve, learning_curves_chart
 from bln_search.reports.charts.evaluation_settings import (
-    reasons_for_missing_loss_by_configuration,
     restrict_to_settings_of_best_points,
     search_measure_name,
     search_point_results_from_rows,
     search_point_results_from_trials,
+    setting_configurations_chart,
 )
 from bln_search.reports.charts.layers import LayerGeometryMeasure, geometry_by_epoch_chart, statistics_drift_chart
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.search import SearchPointResult
+from bln_search.reports.formatting import recommended_row_key
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from bln_search.specs.sections.search import Objective
 from service.caching.leaderboard_cache import CachedLeaderboard
@@ -49,6 +48,11 @@ class StudyChartQuery:
         return self.context.leaderboards.get_or_compute(
             self.study.id, self.study.results, allow_stale=self.study.is_queued_or_running
         )
+
+    @property
+    def loss_unit(self) -> str:
+        """Unit of the loss; empty for a loss without one."""
+        return self.board.spec.loss_description.unit
 
     @cached_property
     def losses_by_selectable_setting(self) -> dict[RowKeyWithoutConfiguration, ByConfiguration]:
@@ -126,14 +130,16 @@ _MAX_CURVES = 60
 def build_configuration_losses_chart(query: StudyChartQuery) -> Chart | None:
     """Mean loss of every configuration under the selected evaluation setting."""
     setting = query.selected_setting
-    reasons = {} if setting is None else reasons_for_missing_loss_by_configuration(query.board.leaderboard, setting)
-    return configuration_losses_heat_map(query.losses_of_selected_setting, reasons)
+    if setting is None:
+        return None
+    losses, board = query.losses_of_selected_setting, query.board.leaderboard
+    return setting_configurations_chart(losses, board, setting, query.analysis, unit=query.loss_unit)
 
 
 def build_learning_curves_chart(query: StudyChartQuery, metric: EpochMetric) -> Chart | None:
     """Learning curves of the first trials, after a search those of its best points."""
     curves, trials = read_learning_curves(query.context, query.study.id, _MAX_CURVES)
-    return learning_curves_chart(curves, trials, metric, unit=query.board.spec.loss_description.unit)
+    return learning_curves_chart(curves, trials, metric, unit=query.loss_unit)
 
 
 def read_learning_curves(context: AppContext, study_id: int, most: int) -> tuple[list[TrialLearningCurve], int]:
@@ -193,7 +199,8 @@ def build_probe_losses_chart(query: StudyChartQuery, kind: ProbeKind) -> Chart |
     if setting is None:
         return None
     probes = query.list_probes_of_arm(setting, kind)
-    return probe_curve_chart(probes, kind, setting.arm, setting.point, setting.estimate or "")
+    estimate = setting.estimate or ""
+    return probe_curve_chart(probes, kind, setting.arm, setting.point, estimate, unit=query.loss_unit)
 
 
 def build_batch_dependence_chart(query: StudyChartQuery) -> Chart | None:
@@ -208,10 +215,13 @@ def build_batch_dependence_chart(query: StudyChartQuery) -> Chart | None:
     return batch_dependence_chart(dependence, setting.arm, setting.point, setting.estimate or "", unit=unit)
 
 
-def build_rows_comparison_chart(query: StudyChartQuery, draw: Callable[[Comparison], Chart | None]) -> Chart | None:
-    """A chart of the comparison of all rows."""
+def build_differences_chart(query: StudyChartQuery) -> Chart | None:
+    """Differences of all compared rows to the best one."""
     analysis = query.analysis
-    return None if analysis is None or analysis.comparison is None else draw(analysis.comparison)
+    if analysis is None or analysis.comparison is None:
+        return None
+    recommended = recommended_row_key(analysis)
+    return differences_to_best_chart(analysis.comparison, unit=query.loss_unit, recommended=recommended)
 
 
 def build_variance_shares_chart(query: StudyChartQuery) -> Chart | None:

@@ -10,7 +10,6 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.enums import ProbeKind
 from bln_search.reports.charts import Chart
-from bln_search.reports.charts.comparison import differences_to_best_chart
 from bln_search.reports.charts.configurations import switch_effects_chart
 from bln_search.reports.charts.curves import ERROR, LOSS
 from bln_search.reports.charts.evaluation_settings import best_point_configuration_ranks_chart
@@ -27,12 +26,12 @@ from service.pages.chart_query import (
     StudyChartQuery,
     build_batch_dependence_chart,
     build_configuration_losses_chart,
+    build_differences_chart,
     build_latencies_chart,
     build_layer_geometry_chart,
     build_layer_switch_effects_chart,
     build_learning_curves_chart,
     build_probe_losses_chart,
-    build_rows_comparison_chart,
     build_statistics_drift_chart,
     build_variance_shares_chart,
     has_accuracy_curves,
@@ -94,7 +93,7 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
         ),
         "differences": ChartEntry(
             "Differences to the best row",
-            lambda query: build_rows_comparison_chart(query, differences_to_best_chart),
+            build_differences_chart,
             "rows are compared when the study is complete",
         ),
         "ranks": ChartEntry(
@@ -120,7 +119,7 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
     CONFIGURATIONS: {
         "switches": ChartEntry(
             "Effects of the switches",
-            lambda query: switch_effects_chart(query.losses_of_selected_setting),
+            lambda query: switch_effects_chart(query.losses_of_selected_setting, unit=query.loss_unit),
             "this needs every configuration of the method measured under at least one seed",
             by_setting=True,
         ),
@@ -165,7 +164,9 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
         "front": ChartEntry(
             "Loss and inference time",
             lambda query: (
-                loss_and_time_pareto_chart(query.search_point_results) if has_enough_measured_points(query, 2) else None
+                loss_and_time_pareto_chart(query.search_point_results, unit=query.loss_unit)
+                if has_enough_measured_points(query, 2)
+                else None
             ),
             "this needs a search with `objectives: [loss, inference_seconds]`",
             has_data=lambda query: (

@@ -45,15 +45,13 @@ function themed(figure) {
   const line = colour("--line");
   const narrow = document.documentElement.clientWidth < 600;
   const { xaxis, yaxis } = narrow ? narrowAxes(figure) : figure.layout;
-  const below = { yref: "container", yanchor: "bottom", y: 0, ...(narrow ? { font: { size: 11 } } : {}) };
-  const { legend } = figure.layout;
   const axis = { gridcolor: line, zerolinecolor: line, linecolor: line };
   return {
     ...figure.layout,
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { color: text, family: getComputedStyle(document.body).fontFamily, size: 13 },
-    legend: { ...legend, ...(legend?.orientation === "h" ? below : {}) },
+    legend: { ...figure.layout.legend, ...(narrow ? { font: { size: 11 } } : {}) },
     xaxis: { ...axis, ...xaxis },
     yaxis: { ...axis, ...yaxis },
   };

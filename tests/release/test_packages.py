@@ -243,7 +243,14 @@ def wait_until_complete(client, path):
         time.sleep(0.5)
 
 
-IMPORTED = {**EXTRAS, "fast": {"numba"}, "images": {"PIL"}, "postgres": {"psycopg"}, "s3": {"s3fs"}}
+IMPORTED = {
+    **EXTRAS,
+    "fast": {"numba"},
+    "images": {"PIL"},
+    "plot": {"matplotlib"},
+    "postgres": {"psycopg"},
+    "s3": {"s3fs"},
+}
 IMPORTED["all"] = set().union(*IMPORTED.values())
 """What each extra installs; the others are for benchmarks and for work on bln-search itself."""
 

@@ -174,7 +174,7 @@ def test_the_heat_map_has_each_configuration_in_its_cell():
     for row, batch in enumerate(figure["y"]):
         for column, feature in enumerate(figure["x"]):
             values = table[InferenceConfiguration(batch + feature)].values()
-            assert figure["z"][row][column] == pytest.approx(np.mean(list(values)))
+            assert float(figure["customdata"][row][column]) == pytest.approx(np.mean(list(values)), abs=1e-5)
 
 
 def test_cells_of_the_heat_map_without_a_loss_are_neutral_and_give_their_reason():
@@ -200,6 +200,26 @@ def test_cells_of_the_heat_map_without_a_loss_are_neutral_and_give_their_reason(
     assert "no loss" not in configuration_losses_heat_map(losses()).caption
 
 
+def test_a_diverged_configuration_leaves_the_colors_of_the_others_and_is_marked():
+    table = losses()
+    diverged = WORDS[0]
+    before, after = (
+        configuration_losses_heat_map(table | {diverged: {0: loss}}, margin=0.01).figure for loss in (1.0, 43_120.4)
+    )
+    marked = {label["y"] + label["x"]: label["text"] for label in after["layout"]["annotations"]}
+    assert marked.pop(str(diverged)) == "▲ 43,120"
+    assert not any("▲" in text for text in marked.values())
+    assert max(max(line) for line in after["data"][0]["z"]) == after["data"][0]["zmax"]
+    assert after["data"][0]["zmax"] <= before["data"][0]["zmax"]
+    assert after["data"][0]["colorbar"]["ticktext"][-1].startswith("≥")
+
+
+def test_the_recommended_configuration_is_marked():
+    figure = configuration_losses_heat_map(losses(), recommended=WORDS[5]).figure
+    marked = [label["y"] + label["x"] for label in figure["layout"]["annotations"] if "★" in label["text"]]
+    assert marked == [str(WORDS[5])]
+
+
 def luminance(color):
     """Relative luminance of `rgb(r, g, b)`, as WCAG 2.2 defines it."""
     parts = [int(part) / 255 for part in re.findall(r"\d+", color)]
@@ -210,12 +230,11 @@ def luminance(color):
 def test_values_of_the_heat_map_are_readable_on_their_colors():
     figure = configuration_losses_heat_map(losses()).figure
     trace, labels = figure["data"][0], figure["layout"]["annotations"]
-    low, high = np.min(trace["z"]), np.max(trace["z"])
     assert len(labels) == 16
     for label in labels:
-        value = trace["z"][trace["y"].index(label["y"])][trace["x"].index(label["x"])]
-        assert label["text"] == f"{value:.4f}"
-        (color,) = sample_colorscale("Viridis", [(value - low) / (high - low)])
+        row, column = trace["y"].index(label["y"]), trace["x"].index(label["x"])
+        assert float(label["text"]) == pytest.approx(float(trace["customdata"][row][column]), abs=1e-4)
+        (color,) = sample_colorscale("Viridis", [trace["z"][row][column] / trace["zmax"]])
         text = {"white": 1.0, "black": 0.0}[label["font"]["color"]]
         bright, dark = sorted((text, luminance(color)), reverse=True)
         assert (bright + 0.05) / (dark + 0.05) >= 4.5

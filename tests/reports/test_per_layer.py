@@ -151,8 +151,8 @@ def test_chart_is_centred_on_zero_and_labelled(layers):
 @pytest.mark.parametrize(
     ("loss", "definition", "axis"),
     [
-        (LossDescription("squared error", "variances"), "In variances: loss under T", "variances"),
-        (LossDescription("my_loss"), "Loss under T", "loss"),
+        (LossDescription("squared error", "variances"), "In variances: loss under T", "effect on the loss (variances)"),
+        (LossDescription("my_loss"), "Loss under T", "effect on the loss"),
     ],
 )
 def test_a_result_names_its_loss_and_has_no_column_of_an_accuracy_that_is_missing(loss, definition, axis):

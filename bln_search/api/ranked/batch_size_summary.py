@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
+from bln_search.api.ranked.charted_table import ChartedTable, make_plotly_figure, write_image
 from bln_search.api.ranked.condition_recommendation import RecommendationOverConditions
-from bln_search.api.ranked.result_table import Record, ResultTable, make_plotly_figure
+from bln_search.api.ranked.result_table import Record
 from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.ranking.selection.eligible_rows import EligibilityBasis
-from bln_search.reports.charts.ranked_rows import criterion_values_by_batch_size_chart
+from bln_search.reports.charts.batch_sizes import criterion_values_by_batch_size_chart
+from bln_search.reports.charts.chart import Chart
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
 
 _COLUMNS = (
     ("batch_size", "batch", CellKind.NUMBER, ""),
-    ("over", "over", CellKind.CODE, ""),
+    ("over", "over", CellKind.TEXT, ""),
     ("row", "use", CellKind.CODE, ""),
     ("independent", "independent", CellKind.CODE, ""),
     ("value", "value", CellKind.NUMBER, "value: what is minimized"),
@@ -40,19 +44,30 @@ _COLUMNS = (
 """Name in records, heading, kind and legend of the printed columns."""
 
 _KEYS = "batch_size", "over", "row"
+_DROPPED = "excess", "regret", "independent", "alternative_cost", "alternative", "as_is"
+"""Columns that a narrow terminal drops, in this order."""
+
+_QUANTITIES: Mapping[str, str] = {
+    Criterion.MEAN: "mean loss over conditions",
+    Criterion.WORST: "mean loss of the worst condition",
+    Criterion.REGRET: "largest regret of a condition",
+}
+"""What a criterion minimizes."""
 
 
 @dataclass(frozen=True, repr=False)
-class RecommendationsByBatchSizeAndCriterion(ResultTable):
+class RecommendationsByBatchSizeAndCriterion(ChartedTable):
     """One recommendation for each mini-batch size and criterion; printing it prints a table.
 
     Attributes:
         recommendations: By increasing mini-batch size, then by criterion.
         batch_sizes: The mini-batch size of each recommendation.
+        unit: Unit of the values; empty for a loss without one.
     """
 
     recommendations: tuple[RecommendationOverConditions, ...]
     batch_sizes: tuple[int, ...]
+    unit: str = ""
 
     def to_records(self) -> list[Record]:
         """One dictionary for each mini-batch size and criterion.
@@ -69,6 +84,9 @@ class RecommendationsByBatchSizeAndCriterion(ResultTable):
     def plot(self, over: str = Criterion.WORST) -> Any:
         """The value by mini-batch size of the row to use, of the network before conversion, and of the best other rows.
 
+        In the shaded region values are practically equal to the lowest one. Values far above the others are marked at
+        the end of the axis.
+
         Args:
             over: The criterion, or the name of a condition.
 
@@ -78,12 +96,22 @@ class RecommendationsByBatchSizeAndCriterion(ResultTable):
         Raises:
             ValueError: The criterion is unknown.
         """
+        return make_plotly_figure(self._make_chart(over))
+
+    def savefig(
+        self, path: str | PathLike[str], *, over: str = Criterion.WORST, width_mm: float = 85, dpi: float = 300
+    ) -> Path:
+        """Write the chart of `plot` as an image; see `RankedConfigurations.savefig`. over: As of `plot`."""
+        return write_image(self._make_chart(over), path, width_mm=width_mm, dpi=dpi)
+
+    def _make_chart(self, over: str = Criterion.WORST) -> Chart:
         items = [item for item in self.recommendations if item.over == over]
         if not items:
             names = ", ".join(dict.fromkeys(str(item.over) for item in self.recommendations))
             raise ValueError(f"over={over!r} is unknown: give one of {names}")
+        lowest = [item.value - item.excess for item in items]
         values: dict[str, list[float | None]] = {
-            "lowest": [item.value - item.excess for item in items],
+            "lowest": [*lowest],
             "row to use": [item.value for item in items],
             "best independent row": [
                 item.value + item.alternative_cost if item.is_independent or item.alternative else None
@@ -91,9 +119,13 @@ class RecommendationsByBatchSizeAndCriterion(ResultTable):
             ],
             "as is": [item.as_is for item in items],
         }
-        shown = {name: line for name, line in values.items() if any(value is not None for value in line)}
-        return make_plotly_figure(
-            criterion_values_by_batch_size_chart(list(dict.fromkeys(self.batch_sizes)), shown, over)
+        return criterion_values_by_batch_size_chart(
+            list(dict.fromkeys(self.batch_sizes)),
+            {name: line for name, line in values.items() if any(value is not None for value in line)},
+            name=_QUANTITIES.get(over, f"mean loss in the condition {over}"),
+            unit=self.unit,
+            lowest=lowest,
+            margins=[item.margin for item in items],
         )
 
     def __repr__(self) -> str:
@@ -109,7 +141,7 @@ class RecommendationsByBatchSizeAndCriterion(ResultTable):
                 kind,
                 legend=legend,
                 is_key=name in _KEYS,
-                drop_order=1 if name == "excess" else None,
+                drop_order=_DROPPED.index(name) if name in _DROPPED else None,
             )
             for name, heading, kind, legend in _COLUMNS
         ]

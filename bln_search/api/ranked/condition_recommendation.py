@@ -51,6 +51,7 @@ class RecommendationOverConditions:
             frequencies in any condition.
         basis: Why the other rows are eligible.
         is_as_is: Whether `row` is the network before conversion.
+        margin: Difference of values up to which rows are practically equal.
     """
 
     over: str
@@ -67,6 +68,7 @@ class RecommendationOverConditions:
     num_no_better_than_prior: int
     basis: EligibilityBasis
     is_as_is: bool
+    margin: float
 
     @property
     def is_independent(self) -> bool:
@@ -213,7 +215,15 @@ def _build_recommendation(
         num_no_better_than_prior=int((~eligible.mask).sum()),
         basis=eligible.basis,
         is_as_is=current == index,
+        margin=_margin_of_values(rows, over),
     )
+
+
+def _margin_of_values(rows: RowsOverConditions, over: str) -> float:
+    if over not in rows.tables:
+        return rows.margin(Criterion(over))
+    comparison = rows.tables[over].comparison
+    return 0.0 if comparison is None else comparison.margin
 
 
 def _row_with_mean_metrics(rows: RowsOverConditions, over: str, index: int, place: int) -> RankedConfiguration:

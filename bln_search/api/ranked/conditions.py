@@ -10,30 +10,30 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from bln_search.api.ranked.batch_size_summary import RecommendationsByBatchSizeAndCriterion
+from bln_search.api.ranked.charted_table import ChartedTable
 from bln_search.api.ranked.condition_recommendation import RecommendationOverConditions, recommend_over_conditions
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
 from bln_search.api.ranked.file import write_ranked_tables
 from bln_search.api.ranked.result_table import (
     Record,
-    ResultTable,
     format_chart_row_label,
     left_out_lines,
-    make_plotly_figure,
 )
 from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.api.ranked.rows_over_conditions import RowsOverConditions, rank_rows_over_conditions
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.errors import ModelError
-from bln_search.ranking.comparison import MAX_COMPARED_ROWS
 from bln_search.ranking.selection.condition_criteria import Criterion
-from bln_search.reports.charts.ranked_rows import row_losses_by_condition_heat_map
+from bln_search.reports.charts.chart import Chart
+from bln_search.reports.charts.condition_heat_map import row_losses_by_condition_heat_map
+from bln_search.reports.charts.drawn_rows import IN_USE, RECOMMENDED
 from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.specs.external_results import ExternalResults
 from bln_search.specs.sections.condition import CLEAN
 
 
 @dataclass(frozen=True, repr=False)
-class RankedConditions(ResultTable):
+class RankedConditions(ChartedTable):
     """Ranked tables of several conditions; printing them prints one line for each row, with its loss in each condition.
 
     All conditions were evaluated with the same population values. Rows that are equal at all mini-batch sizes stand
@@ -176,6 +176,7 @@ class RankedConditions(ResultTable):
         return RecommendationsByBatchSizeAndCriterion(
             tuple(self.recommendation_for(batch_size=size, over=over) for size, over in pairs),
             tuple(size for size, _ in pairs),
+            unit=self.rows_over_conditions.first_table.score.unit,
         )
 
     def to_records(self) -> list[Record]:
@@ -185,19 +186,30 @@ class RankedConditions(ResultTable):
     def plot(self) -> Any:
         """The loss of each row in each condition as a heat map, as a `plotly.graph_objects.Figure`.
 
-        Colors show regrets. Rows beyond the 40 of lowest mean over conditions are not drawn.
+        Colors show regrets on a logarithmic scale; regrets far above the others are marked. Stars mark the row that is
+        recommended for the worst condition, and the row in use. Of more than 40 rows those of lowest mean over
+        conditions are drawn.
 
         Raises:
             ModelError: No row has a value in every condition.
         """
-        if not self.rows_over_conditions.keys:
+        return super().plot()
+
+    def _make_chart(self) -> Chart:
+        rows = self.rows_over_conditions
+        if not rows.keys:
             raise ModelError("a chart needs a row with a value in every condition")
-        keys = self.rows_over_conditions.keys[:MAX_COMPARED_ROWS]
-        labels = [
-            format_chart_row_label(key, self.rows_over_conditions.batch_sizes[key], self.batch_sizes) for key in keys
-        ]
-        losses = self.rows_over_conditions.losses[: len(keys)].tolist()
-        return make_plotly_figure(row_losses_by_condition_heat_map(labels, list(self.conditions), losses))
+        return row_losses_by_condition_heat_map(
+            [format_chart_row_label(key, rows.batch_sizes[key], self.batch_sizes) for key in rows.keys],
+            list(self.conditions),
+            rows.losses.tolist(),
+            unit=rows.first_table.score.unit,
+            margin=rows.margin(Criterion.REGRET),
+            marks={
+                RECOMMENDED: rows.keys.index(self.recommended.row.key),
+                IN_USE: None if rows.as_is_row_key is None else rows.keys.index(rows.as_is_row_key),
+            },
+        )
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write all tables to a file, as `RankedConfigurations.save` does."""

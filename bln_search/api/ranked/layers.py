@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
 from bln_search.api.networks import NetworkFingerprint
-from bln_search.api.ranked.result_table import Record, ResultTable
+from bln_search.api.ranked.charted_table import ChartedTable
+from bln_search.api.ranked.result_table import Record
 from bln_search.core.blend import PopulationWeight
+from bln_search.core.errors import ModelError
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.per_layer import PerLayerConfiguration
 from bln_search.norms.statistics import LayerPopulation, select_layer_population
 from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.reports.charts.chart import Chart
+from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.per_layer_tables import best_per_layer_configurations_table
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from bln_search.reports.tables.fitted_table import FittedTable
@@ -46,7 +51,7 @@ class PerLayerConfigurationWithPopulations:
 
 
 @dataclass(frozen=True, repr=False)
-class RankedLayers(ResultTable):
+class RankedLayers(ChartedTable):
     """The result of `search_layers`; printing it prints the best rows and their confirmation, a notebook shows them.
 
     Attributes:
@@ -113,6 +118,20 @@ class RankedLayers(ResultTable):
             {"rank": rank, "configuration": row.configuration, "loss": row.loss, "accuracy": row.accuracy}
             for rank, row in rows
         ]
+
+    def plot(self) -> Any:
+        """The effect of each switch of each layer on the loss, as a `plotly.graph_objects.Figure`.
+
+        Raises:
+            ModelError: No layer has a statistic that can be switched.
+        """
+        return super().plot()
+
+    def _make_chart(self) -> Chart:
+        chart = layer_switch_effects_heat_map(self.result)
+        if chart is None:
+            raise ModelError("a chart needs a layer with a statistic from the population or from the mini-batch")
+        return chart
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         return best_per_layer_configurations_table(self.result), per_layer_sentences(self.result)

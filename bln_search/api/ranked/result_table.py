@@ -1,4 +1,4 @@
-"""The base of every table of results: text, HTML for notebooks, records as CSV, JSON and for pandas, and charts."""
+"""The base of every table of results: text, HTML for notebooks, records as CSV, JSON and for pandas."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from rich.console import Console
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.records import RowKey
-from bln_search.reports.charts.chart import Chart
 from bln_search.reports.tables.columns import CellKind, join_column_legends
 from bln_search.reports.tables.fitted_table import FittedTable
 
@@ -31,9 +30,6 @@ ALL_SIZES = "all"
 
 _WIDTH = 160
 """Columns of a printed table where there is no terminal, as in a notebook or a file."""
-
-_TITLE_MARGIN = 60
-"""Pixels above a chart, for its title."""
 
 
 class ResultTable(ABC):
@@ -105,14 +101,6 @@ def _render_html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> s
         for cell, style in zip(cells, styles, strict=True)
     )
     return f"<tr>{''.join(written)}</tr>"
-
-
-def make_plotly_figure(chart: Chart) -> Any:
-    """Return a `plotly.graph_objects.Figure` of a chart, with its title."""
-    graph_objects = import_module("plotly.graph_objects")  # it takes long to load
-    figure = graph_objects.Figure(chart.figure)
-    figure.update_layout(title={"text": chart.title}, margin={"t": _TITLE_MARGIN})
-    return figure
 
 
 def left_out_lines(left_out_by_split: Mapping[Split, int], condition: str = "") -> list[str]:

@@ -11,15 +11,14 @@ from typing import Any, Self, Unpack
 
 import numpy as np
 
+from bln_search.api.ranked.charted_table import ChartedTable
 from bln_search.api.ranked.external_results import ExternalResultsArguments, build_external_results
 from bln_search.api.ranked.file import write_ranked_tables
 from bln_search.api.ranked.records import build_ranked_records, insert_user_metric_columns
 from bln_search.api.ranked.result_table import (
     Record,
-    ResultTable,
     format_chart_row_label,
     left_out_lines,
-    make_plotly_figure,
     mark_rows_of_all_sizes,
 )
 from bln_search.api.ranked.row import RankedConfiguration
@@ -34,7 +33,8 @@ from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_ze
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, find_arms_no_better_than_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
-from bln_search.reports.charts.ranked_rows import RowLoss, row_losses_chart
+from bln_search.reports.charts.chart import Chart
+from bln_search.reports.charts.row_losses import RowLoss, row_losses_chart
 from bln_search.reports.formatting import compared_rows_by_key
 from bln_search.reports.sentences.analysis import summarize_analysis
 from bln_search.reports.sentences.recommendation import class_prior_baseline_warning
@@ -44,7 +44,7 @@ from bln_search.specs.external_results import ExternalResults
 
 
 @dataclass(frozen=True, repr=False)
-class RankedConfigurations(RankedRows, ResultTable):
+class RankedConfigurations(RankedRows, ChartedTable):
     """Rows from best to worst, rows without a rank last; printing it prints the table, a notebook shows it.
 
     Rows that share a letter in the table are not significantly different (`comparison`). A row that is independent of
@@ -187,13 +187,20 @@ class RankedConfigurations(RankedRows, ResultTable):
     def plot(self) -> Any:
         """The loss of each row with its 95 % confidence interval, as a `plotly.graph_objects.Figure`.
 
-        Rows beyond the 40 best are not drawn. Intervals are over the examples of the split that ranks, with several
-        networks over networks and examples.
+        Rings mark the recommended row and the row in use; in the shaded region rows are practically equal to the first
+        one. Losses far above the others are marked at the end of the axis. Of more than 40 rows the best 40 are drawn.
+        Intervals are over the examples of the split that ranks, with several networks over networks and examples.
 
         Raises:
             ModelError: No row has a value, or there are fewer than two examples.
         """
+        return super().plot()
+
+    def _make_chart(self) -> Chart:
         keys = self._ranked_keys[:MAX_COMPARED_ROWS]
+        in_use = None if self.as_is is None else self.as_is.row.key
+        if in_use is not None and in_use not in keys:
+            keys.append(in_use)
         outcomes = self.find_outcome_table_of_rows(keys) if keys else None
         if outcomes is None:
             raise ModelError("a chart needs a row with a value and at least two examples")
@@ -206,11 +213,17 @@ class RankedConfigurations(RankedRows, ResultTable):
                 float(intervals.half[position]),
                 is_independent=is_deterministic_configuration(key.configuration, per_slot=self.per_slot),
                 is_recommended=key == recommended,
+                is_in_use=key == in_use,
             )
             for position, key in enumerate(keys)
         ]
-        scope = "networks and examples" if self.networks else "examples"
-        return make_plotly_figure(row_losses_chart(rows, split=str(self.board.ranked_on), scope=scope))
+        return row_losses_chart(
+            rows,
+            split=str(self.board.ranked_on),
+            scope="networks and examples" if self.networks else "examples",
+            unit=self.score.unit,
+            margin=self.comparison.margin if self.comparison else 0.0,
+        )
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table with outcomes and population values to a file, atomically; `bln_search.load_ranked` reads it.

@@ -52,13 +52,18 @@ class Chart:
         return out.getvalue()
 
 
+def axis_title(quantity: str, unit: str) -> str:
+    """A quantity with its unit, if it has one."""
+    return f"{quantity} ({unit})" if unit else quantity
+
+
 def plotly_layout(x: str = "", y: str = "", **options: Any) -> dict[str, Any]:
     """Layout for Plotly with titled axes. Colours of text and lines come from the page."""
     return {
         "xaxis": {"title": {"text": x}, "automargin": True, **options.pop("xaxis", {})},
         "yaxis": {"title": {"text": y}, "automargin": True, **options.pop("yaxis", {})},
         "margin": {"l": 60, "r": 20, "t": 20, "b": 50},
-        "legend": {"orientation": "h", "y": -0.25},
+        "legend": {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
         **options,
     }
 

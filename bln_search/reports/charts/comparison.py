@@ -5,9 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison, RowVerdict
 from bln_search.ranking.study_effects import VarianceShares
-from bln_search.reports.charts.chart import COLOURS, Chart, make_labels_unique, plotly_layout, series_colour
+from bln_search.reports.charts.chart import (
+    COLOURS,
+    Chart,
+    axis_title,
+    make_labels_unique,
+    plotly_layout,
+    series_colour,
+)
+from bln_search.reports.charts.drawn_rows import (
+    IN_USE,
+    RECOMMENDED,
+    Marks,
+    category_axis,
+    chart_height,
+    drawn_rows_note,
+    margin_band,
+    margin_text,
+    mark_traces,
+    positions_of_drawn_rows,
+)
+from bln_search.reports.charts.value_range import LEFT, RIGHT, find_value_range, out_of_range_traces
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
 
@@ -35,8 +56,16 @@ def compared_row_labels(rows: Sequence[ComparedRow], *, numbered: bool = False) 
     return make_labels_unique(labels)
 
 
-def differences_to_best_chart(comparison: Comparison) -> Chart:
-    """Mean loss of every row minus that of the best row."""
+def differences_to_best_chart(
+    comparison: Comparison, *, unit: str = "nats", recommended: RowKey | None = None
+) -> Chart:
+    """Mean loss of every row minus that of the best row.
+
+    Args:
+        comparison: The compared rows.
+        unit: Unit of the loss; empty for a loss without one.
+        recommended: The recommended row; None without one.
+    """
     labels = compared_row_labels(comparison.rows, numbered=True)
     point_labels = make_label_by_distinct_point(row.point for row in comparison.rows)
     rows: list[dict[str, Any]] = []
@@ -56,29 +85,81 @@ def differences_to_best_chart(comparison: Comparison) -> Chart:
         "Bars are 95 % confidence intervals of each difference alone. Shaded: practically equal to the best row. Open "
         "marks: significantly worse (5 %, corrected for all rows)."
     ) + _numbered_labels_note(comparison)
+    loss_name = comparison.loss_name if comparison.over else f"mean {comparison.split} loss"
+    positions = {row.key: position for position, row in enumerate(comparison.rows)}
     return differences_chart(
         rows,
         [_row_hover_text(row, point_labels[row.point]) for row in comparison.rows],
         comparison.margin,
-        f"{comparison.loss_name if comparison.over else f'mean {comparison.split} loss'} above the best row's",
+        axis_title(f"{loss_name} above the best row's", unit),
         caption,
+        unit=unit,
+        marks={
+            RECOMMENDED: None if recommended is None else positions.get(recommended),
+            IN_USE: comparison.current,
+        },
     )
 
 
 def differences_chart(
-    rows: list[dict[str, Any]], hover_texts: Sequence[str], margin: float, axis: str, caption: str = ""
+    rows: list[dict[str, Any]],
+    hover_texts: Sequence[str],
+    margin: float,
+    axis: str,
+    caption: str = "",
+    *,
+    unit: str = "",
+    marks: Marks,
 ) -> Chart:
     """Differences to the best row with their intervals, and the region of practically equal rows.
 
     Args:
-        rows: `row`, `verdict`, `difference`, `low` and `high` of each row.
+        rows: `row`, `verdict`, `difference`, `low` and `high` of each row, from the best one down.
         hover_texts: Text after the difference of each row.
         margin: Difference up to which rows are practically equal.
         axis: What the difference is.
         caption: How to read the chart.
+        unit: Unit of the margin.
+        marks: The recommended row and the row in use.
     """
+    positions = positions_of_drawn_rows(len(rows), marks)
+    drawn = [rows[position] for position in positions]
+    sign = -1 if any(row["difference"] < 0 for row in rows) else 1  # higher scores are better
+    in_range = find_value_range((sign * row["difference"] for row in drawn), margin)
+    shown = [position for position in positions if in_range.contains(sign * rows[position]["difference"])]
+    padding = in_range.padding((rows[position]["high"] - rows[position]["low"]) / 2 for position in shown)
+    end = sign * (in_range.high + padding)
+    beyond = [(rows[position]["row"], rows[position]["difference"]) for position in positions if position not in shown]
+    labels = [row["row"] for row in rows]
+    axis_range = sorted((-sign * max(padding, 1.2 * margin), end + sign * padding / 4))
+    figure = {
+        "data": [
+            _differences_trace([rows[position] for position in shown], [hover_texts[position] for position in shown]),
+            *mark_traces(marks, labels, [sign * min(sign * row["difference"], sign * end) for row in rows]),
+            *out_of_range_traces(beyond, end, RIGHT if sign > 0 else LEFT),
+        ],
+        "layout": plotly_layout(
+            axis,
+            drawn_rows_note(len(drawn), len(rows)),
+            yaxis=category_axis(
+                [row["row"] for row in drawn],
+                categoryorder="array",
+                categoryarray=[row["row"] for row in drawn],
+                autorange="reversed",
+                dtick=1,
+            ),
+            xaxis={"zeroline": True, "zerolinewidth": 2, "range": axis_range},
+            showlegend=True,
+            height=chart_height(len(drawn)),
+            shapes=margin_band(-margin, margin, margin_text(margin, unit)),
+        ),
+    }
+    return Chart("Differences to the best row", caption, figure, rows)
+
+
+def _differences_trace(rows: Sequence[dict[str, Any]], hover_texts: Sequence[str]) -> dict[str, Any]:
     are_worse = [row["verdict"] == RowVerdict.WORSE for row in rows]
-    trace = {
+    return {
         "type": "scatter",
         "mode": "markers",
         "x": [row["difference"] for row in rows],
@@ -98,36 +179,7 @@ def differences_chart(
         },
         "text": list(hover_texts),
         "hovertemplate": "%{y}: %{x:+.5f}%{text}<extra></extra>",
-    }
-    figure = {
-        "data": [trace],
-        "layout": plotly_layout(
-            axis,
-            "",
-            yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
-            xaxis={"zeroline": True, "zerolinewidth": 2},
-            showlegend=False,
-            height=_height_for_rows(len(rows)),
-            shapes=[_margin_shape(margin)],
-        ),
-    }
-    return Chart("Differences to the best row", caption, figure, rows)
-
-
-def _margin_shape(margin: float) -> dict[str, Any]:
-    """The region of practically equal rows."""
-    return {
-        "type": "rect",
-        "xref": "x",
-        "yref": "paper",
-        "x0": -margin,
-        "x1": margin,
-        "y0": 0,
-        "y1": 1,
-        "fillcolor": COLOURS[2],
-        "opacity": 0.12,
-        "line": {"width": 0},
-        "layer": "below",
+        "showlegend": False,
     }
 
 
@@ -140,11 +192,6 @@ def _numbered_labels_note(comparison: Comparison) -> str:
     if len({row.point for row in comparison.rows}) < 2:
         return ""
     return " #3 is the third of the compared rows by mean loss; the leaderboard has its parameters."
-
-
-def _height_for_rows(rows: int) -> int:
-    """Height in pixels at which labels do not overlap."""
-    return max(420, 90 + 24 * rows)
 
 
 def variance_shares_chart(variance_shares: Sequence[VarianceShares], arm: str, point: str) -> Chart | None:
@@ -170,7 +217,7 @@ def variance_shares_chart(variance_shares: Sequence[VarianceShares], arm: str, p
     ]
     figure = {
         "data": traces,
-        "layout": plotly_layout("", "share of the variance (%)", barmode="stack", xaxis={"type": "category"}),
+        "layout": plotly_layout("metric", "share of the variance (%)", barmode="stack", xaxis={"type": "category"}),
     }
     rows = [
         {"split": metric_shares.split.value, "metric": metric_shares.metric, "factor": name, "share": share}

@@ -16,12 +16,16 @@ from bln_search.reports.charts.chart import (
     DASHES,
     SYMBOLS,
     Chart,
+    axis_title,
     configuration_sort_key,
     plotly_layout,
     series_colour,
     unique_setting_labels,
     wrap_tick_label,
 )
+from bln_search.reports.charts.difference_colours import DifferenceColours, find_difference_colours
+from bln_search.reports.charts.drawn_rows import GLYPHS, RECOMMENDED
+from bln_search.reports.charts.value_range import ABOVE, format_value
 
 ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
 
@@ -34,7 +38,12 @@ NO_VALUE_COLOUR = "rgba(128,128,128,0.3)"
 
 
 def configuration_losses_heat_map(
-    losses: ByConfiguration, reasons: Mapping[InferenceConfiguration, str] | None = None
+    losses: ByConfiguration,
+    reasons: Mapping[InferenceConfiguration, str] | None = None,
+    *,
+    unit: str = "nats",
+    margin: float | None = None,
+    recommended: InferenceConfiguration | None = None,
 ) -> Chart | None:
     """Mean loss of every configuration: mini-batch pairs as rows, feature pairs as columns; None without losses.
 
@@ -43,6 +52,9 @@ def configuration_losses_heat_map(
     Args:
         losses: Losses by seed of the configurations.
         reasons: Why other configurations have no loss.
+        unit: Unit of the loss; empty for a loss without one.
+        margin: Difference up to which rows are practically equal; by default 1 % of the lowest loss.
+        recommended: The configuration of the recommended row, if it is one of these rows.
     """
     means = {configuration: statistics.fmean(values.values()) for configuration, values in losses.items()}
     if not means:
@@ -50,7 +62,11 @@ def configuration_losses_heat_map(
     batch_letters = sorted({str(configuration)[:2] for configuration in means}, key=configuration_sort_key)
     feature_letters = sorted({str(configuration)[2:] for configuration in means}, key=configuration_sort_key)
     cells = {str(configuration): value for configuration, value in means.items()}
-    z = [[cells.get(row + column) for column in feature_letters] for row in batch_letters]
+    lowest = min(means.values())
+    colours = find_difference_colours(
+        [loss - lowest for loss in cells.values()], abs(lowest) / 100 if margin is None else margin
+    )
+    codes = [[row + column for column in feature_letters] for row in batch_letters]
     reason_by_code = {str(configuration): reason for configuration, reason in (reasons or {}).items()}
     missing = {
         row + column: reason_by_code.get(row + column, NOT_EVALUATED)
@@ -62,10 +78,10 @@ def configuration_losses_heat_map(
         "type": "heatmap",
         "x": feature_letters,
         "y": batch_letters,
-        "z": z,
-        "colorscale": "Viridis",
-        "colorbar": {"title": {"text": "loss"}},
-        "hovertemplate": "%{y}%{x}: loss %{z:.5f}<extra></extra>",
+        "z": [[colours.position(cells[code] - lowest) if code in cells else None for code in line] for line in codes],
+        "customdata": [[f"{cells[code]:.5f}" if code in cells else None for code in line] for line in codes],
+        "hovertemplate": "%{y}%{x}: loss %{customdata}<extra></extra>",
+        **colours.trace_options(axis_title("loss above the lowest", unit)),
     }
     figure = {
         "data": [trace, *_missing_cells_traces(feature_letters, batch_letters, missing)],
@@ -74,7 +90,7 @@ def configuration_losses_heat_map(
             "mini-batch mean and deviation (E_B, Std_B)",
             xaxis={"type": "category"},
             yaxis={"type": "category", "autorange": "reversed"},
-            annotations=_heat_map_value_annotations(feature_letters, batch_letters, z),
+            annotations=_heat_map_value_annotations(trace, cells, colours, recommended),
             showlegend=False,
         ),
     }
@@ -88,7 +104,10 @@ def configuration_losses_heat_map(
         for source in StatisticSource
         if source in sources and not source.is_absent
     )
-    caption = f"Mean loss over seeds; darker is lower. {legend}.{_missing_cells_note(missing)}"
+    caption = (
+        "Mean loss over seeds. Color: loss above the lowest one, on a logarithmic scale; darker is lower."
+        f"{_marks_note(colours, has_recommended=recommended in means)} {legend}.{_missing_cells_note(missing)}"
+    )
     return Chart("Loss of every configuration", caption, figure, rows)
 
 
@@ -121,31 +140,49 @@ def _missing_cells_note(missing: Mapping[str, str]) -> str:
     return f" Grey cells have no loss: {reasons}." if missing else ""
 
 
+def _marks_note(colours: DifferenceColours, *, has_recommended: bool) -> str:
+    """What the marks of cells mean, for the caption; empty without marks."""
+    above = f" {ABOVE}: above the color scale." if colours.is_cut else ""
+    return f" {GLYPHS[RECOMMENDED]}: recommended.{above}" if has_recommended else above
+
+
 def _heat_map_value_annotations(
-    columns: Sequence[str], rows: Sequence[str], z: Sequence[Sequence[float | None]]
+    trace: Mapping[str, Any],
+    losses: Mapping[str, float],
+    colours: DifferenceColours,
+    recommended: InferenceConfiguration | None,
 ) -> list[dict[str, Any]]:
-    """Annotations with the values of a heat map, white on dark colors and black on bright ones."""
-    values = [value for row in z for value in row if value is not None]
-    low, span = min(values), max(values) - min(values)
+    """Annotations with the losses of a heat map, white on dark colors and black on bright ones."""
+    lowest = min(losses.values())
     labels = []
-    for row, row_values in zip(rows, z, strict=True):
-        for column, value in zip(columns, row_values, strict=True):
-            if value is not None:
-                is_bright = span == 0 or (value - low) / span >= _BRIGHT
-                labels.append(
-                    {
-                        "x": column,
-                        "y": row,
-                        "text": f"{value:.4f}",
-                        "showarrow": False,
-                        "font": {"color": "black" if is_bright else "white"},
-                    }
-                )
+    for row, positions in zip(trace["y"], trace["z"], strict=True):
+        for column, position in zip(trace["x"], positions, strict=True):
+            if position is None:
+                continue
+            code = row + column
+            marks = [
+                GLYPHS[RECOMMENDED] if code == str(recommended) else "",
+                ABOVE if losses[code] - lowest > colours.span else "",
+            ]
+            labels.append(
+                {
+                    "x": column,
+                    "y": row,
+                    "text": " ".join(filter(None, [*marks, format_value(losses[code])])),
+                    "showarrow": False,
+                    "font": {"color": "black" if position >= _BRIGHT * trace["zmax"] else "white"},
+                }
+            )
     return labels
 
 
-def switch_effects_chart(losses: ByConfiguration) -> Chart | None:
-    """Main effects and interactions of pairs of switches on the loss; None unless every configuration has a loss."""
+def switch_effects_chart(losses: ByConfiguration, *, unit: str = "nats") -> Chart | None:
+    """Main effects and interactions of pairs of switches on the loss; None unless every configuration has a loss.
+
+    Args:
+        losses: Losses by seed of the configurations.
+        unit: Unit of the loss; empty for a loss without one.
+    """
     effects = compute_factorial_effects(losses)
     if effects is None:
         return None
@@ -182,7 +219,7 @@ def switch_effects_chart(losses: ByConfiguration) -> Chart | None:
     figure = {
         "data": [trace],
         "layout": plotly_layout(
-            "loss under T minus loss under F",
+            axis_title("mean loss under T minus that under F", unit),
             "",
             yaxis={"type": "category", "autorange": "reversed"},
             xaxis={"zeroline": True, "zerolinewidth": 2},
@@ -245,7 +282,7 @@ def configuration_ranks_chart_by_label(settings: Mapping[str, ByConfiguration]) 
     figure = {
         "data": traces,
         "layout": plotly_layout(
-            "",
+            "evaluation setting",
             "rank by mean loss",
             yaxis={"range": [len(configurations) + 0.5, 0.5], "dtick": 1},
             xaxis={"type": "category"},

@@ -9,10 +9,15 @@ from collections.abc import Mapping, Sequence
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import RowKey
 from bln_search.core.states import EvaluationState, TrialState
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.grouping import LossBySeed, RowKeyWithoutConfiguration
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.reports.charts.chart import Chart
-from bln_search.reports.charts.configurations import ByConfiguration, configuration_ranks_chart
+from bln_search.reports.charts.configurations import (
+    ByConfiguration,
+    configuration_losses_heat_map,
+    configuration_ranks_chart,
+)
 from bln_search.reports.charts.search import SearchPointResult, flatten_parameters
 from bln_search.reports.sentences.leaderboard import find_unranked_reason
 from bln_search.specs.records import SampledTrial, TrialRecord
@@ -62,6 +67,45 @@ def reasons_for_missing_loss_by_configuration(
         for row, reason in reasons
         if reason is not None
     }
+
+
+def setting_configurations_chart(
+    losses: ByConfiguration,
+    board: Leaderboard,
+    setting: RowKeyWithoutConfiguration,
+    analysis: Analysis | None,
+    *,
+    unit: str,
+) -> Chart | None:
+    """Loss of every configuration under an evaluation setting, with the recommended one marked if it is among them.
+
+    Args:
+        losses: Losses of the configurations under the setting.
+        board: The leaderboard.
+        setting: The evaluation setting.
+        analysis: The analysis; None for a study without one.
+        unit: Unit of the loss; empty for a loss without one.
+    """
+    comparison = None if analysis is None else analysis.comparison
+    return configuration_losses_heat_map(
+        losses,
+        reasons_for_missing_loss_by_configuration(board, setting),
+        unit=unit,
+        margin=None if comparison is None else comparison.margin,
+        recommended=_find_recommended_configuration(analysis, setting),
+    )
+
+
+def _find_recommended_configuration(
+    analysis: Analysis | None, setting: RowKeyWithoutConfiguration
+) -> InferenceConfiguration | None:
+    """The configuration of the recommended row if the row belongs to an evaluation setting, else None."""
+    recommendation = None if analysis is None else analysis.recommendation
+    if recommendation is None or (recommendation.arm, recommendation.point) != (setting.arm, setting.point):
+        return None
+    has_estimate = recommendation.estimate in (None, setting.estimate)
+    has_size = recommendation.deterministic or recommendation.batch_size == setting.batch_size
+    return recommendation.key.configuration if has_estimate and has_size else None
 
 
 def lowest_mean_loss_of_setting(losses: ByConfiguration) -> float:

@@ -54,7 +54,7 @@ def statistics_drift_chart(by_seed: Mapping[int, Sequence[StatisticDrift]]) -> C
     figure = {
         "data": traces,
         "layout": plotly_layout(
-            "layer", "in standard deviations of the layer", barmode="group", xaxis={"type": "category"}
+            "layer", "spread or shift (standard deviations of the layer)", barmode="group", xaxis={"type": "category"}
         ),
     }
     rows = [

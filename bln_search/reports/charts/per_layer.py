@@ -6,8 +6,11 @@ from typing import Any
 
 from bln_search.core.method import Statistic
 from bln_search.ranking.per_layer import LayerSwitchEffect, PerLayerResult
+from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.reports.charts.chart import COLOURS, Chart, plotly_layout
+from bln_search.reports.charts.chart import COLOURS, Chart, axis_title, plotly_layout
+from bln_search.reports.charts.drawn_rows import category_axis
+from bln_search.reports.charts.value_range import ABOVE, find_value_range
 from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.per_layer import switch_effects_definition
 
@@ -44,17 +47,20 @@ def layer_switch_effects_heat_map(result: PerLayerResult) -> Chart | None:
     if not grid:
         return None
     unit = result.loss.unit
-    largest = max(abs(effect.loss) for effect in result.effects) or 1.0
+    lowest_loss = min((row.loss for row in result.rows), default=0.0)
+    margin = default_margin(lowest_loss, has_correctness=result.has_accuracy)
+    in_range = find_value_range((abs(effect.loss) for effect in result.effects), margin)
+    largest = in_range.high or 1.0
     cells = [[effects.get(name) for name in switches] for effects in grid.values()]
     trace: dict[str, Any] = {
         "type": "heatmap",
         "x": switches,
         "y": list(grid),
-        "z": [[None if effect is None else effect.loss for effect in row] for row in cells],
-        "text": [[MARK if effect and effect.excludes_zero else "" for effect in row] for row in cells],
+        "z": [[effect and max(-largest, min(largest, effect.loss)) for effect in row] for row in cells],
+        "text": [[_cell_marks(effect, largest) for effect in row] for row in cells],
         "customdata": [[format_effect_with_interval(effect) if effect else "" for effect in row] for row in cells],
         "texttemplate": "%{text}",
-        "textfont": {"size": 24},
+        "textfont": {"size": 20},
         "colorscale": _SCALE,
         "zmin": -largest,
         "zmax": largest,
@@ -62,7 +68,7 @@ def layer_switch_effects_heat_map(result: PerLayerResult) -> Chart | None:
         "ygap": 1,
         "hoverongaps": False,
         "colorbar": {
-            "title": {"text": unit or "loss", "side": "right"},
+            "title": {"text": axis_title("effect on the loss", unit), "side": "right"},
             "lenmode": "pixels",
             "len": 220,
             "y": 1,
@@ -73,14 +79,23 @@ def layer_switch_effects_heat_map(result: PerLayerResult) -> Chart | None:
     figure = {
         "data": [trace],
         "layout": plotly_layout(
+            "",
+            "layer",
             xaxis={"type": "category", "side": "top"},
-            yaxis={"type": "category", "autorange": "reversed", "dtick": 1},
+            yaxis=category_axis(list(grid), autorange="reversed", dtick=1),
             margin={"l": 60, "r": 20, "t": 50, "b": 20},
             height=max(_MIN_HEIGHT, _ROW_HEIGHT * len(grid) + _MARGIN_HEIGHT),
         ),
     }
     rows = [_effect_data_row(effect) for effects in grid.values() for effect in effects.values()]
-    return Chart("Effects of the switches by layer", _effects_caption(result), figure, rows)
+    caption = _effects_caption(result) + (f" {ABOVE}: beyond the color scale." if in_range.is_cut else "")
+    return Chart("Effects of the switches by layer", caption, figure, rows)
+
+
+def _cell_marks(effect: LayerSwitchEffect | None, largest: float) -> str:
+    if effect is None:
+        return ""
+    return (ABOVE if abs(effect.loss) > largest else "") + (MARK if effect.excludes_zero else "")
 
 
 def _effects_caption(result: PerLayerResult) -> str:

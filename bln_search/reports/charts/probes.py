@@ -16,15 +16,18 @@ from bln_search.ranking.probe_results import (
     compute_probe_curves,
     list_best_row_changes,
 )
+from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.reports.charts.chart import (
     COLOURS,
     DASHES,
     SYMBOLS,
     Chart,
+    axis_title,
     configuration_sort_key,
     plotly_layout,
     series_colour,
 )
+from bln_search.reports.charts.value_range import TOP, find_value_range, out_of_range_traces
 
 _AXES = {
     ProbeKind.SIZE: ("Loss at other batch sizes", "inference mini-batch size", "log"),
@@ -33,7 +36,7 @@ _AXES = {
 
 
 def probe_curve_chart(
-    probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: str, estimate: str
+    probes: Iterable[TrialProbe], kind: ProbeKind, arm: str, point: str, estimate: str, *, unit: str = "nats"
 ) -> Chart | None:
     """Mean validation loss of every configuration along batch sizes or epochs; None if it was not probed."""
     curves = {
@@ -44,18 +47,29 @@ def probe_curve_chart(
     if not curves:
         return None
     title, axis, scale = _AXES[kind]
+    means = [point.loss.mean for points in curves.values() for point in points]
+    has_correctness = any(point.accuracy is not None for points in curves.values() for point in points)
+    in_range = find_value_range(means, default_margin(min(means), has_correctness=has_correctness))
+    end = in_range.high + in_range.padding()
     ordered = sorted(curves, key=lambda key: configuration_sort_key(key.configuration))
-    traces = [_configuration_line_trace(key, curves[key], position) for position, key in enumerate(ordered)]
+    traces = [_configuration_line_trace(key, curves[key], position, end) for position, key in enumerate(ordered)]
+    above = [
+        (point.at, point.loss.mean)
+        for points in curves.values()
+        for point in points
+        if not in_range.contains(point.loss.mean)
+    ]
     ticks = sorted({point.at for points in curves.values() for point in points})
     figure = {
-        "data": traces,
+        "data": [*traces, *out_of_range_traces(above, end, TOP)],
         "layout": plotly_layout(
             axis,
-            "validation loss",
+            axis_title("mean validation loss", unit),
             xaxis={
                 "type": scale,
                 **({"tickvals": ticks, "ticktext": [str(at) for at in ticks]} if scale == "log" else {}),
             },
+            yaxis={"range": [in_range.low - in_range.padding(), end + in_range.padding() / 2]},
             hovermode="closest",
         ),
     }
@@ -75,13 +89,17 @@ def probe_curve_chart(
     return Chart(title, _best_configuration_changes_caption(curves), figure, rows)
 
 
-def _configuration_line_trace(key: ProbeCurveKey, points: Sequence[ProbeCurvePoint], position: int) -> dict[str, Any]:
+def _configuration_line_trace(
+    key: ProbeCurveKey, points: Sequence[ProbeCurvePoint], position: int, end: float
+) -> dict[str, Any]:
+    """A line that ends at the end of the axis; its hover texts have the values beyond."""
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": key.configuration,
         "x": [point.at for point in points],
-        "y": [point.loss.mean for point in points],
+        "y": [min(point.loss.mean, end) for point in points],
+        "customdata": [point.loss.mean for point in points],
         "line": {
             "color": series_colour(position),
             "dash": DASHES[(position // len(COLOURS)) % len(DASHES)],
@@ -134,7 +152,7 @@ def batch_dependence_chart(
             _bar_trace(1, "mini-batches of one class", names, [_percent(row.skewed_flips) for row in rows], "%"),
         ]
     elif any(row.deviation is not None for row in rows):
-        axis = f"deviation of the loss ({unit})" if unit else "deviation of the loss"
+        axis = axis_title("deviation of the loss", unit)
         measured = "Standard deviation of the loss of one example over mini-batches with other examples"
         traces = [_bar_trace(0, "shuffled mini-batches", names, [row.deviation for row in rows], unit)]
     else:
@@ -143,7 +161,7 @@ def batch_dependence_chart(
         f"{measured}. A configuration "
         "that takes both mini-batch statistics from the population is independent of the mini-batch."
     )
-    figure = {"data": traces, "layout": plotly_layout("", axis, xaxis={"type": "category"})}
+    figure = {"data": traces, "layout": plotly_layout("configuration", axis, xaxis={"type": "category"})}
     data = [_dependence_data_row(name, row) for name, row in zip(names, rows, strict=True)]
     return Chart("Dependence on the mini-batch", caption, figure, data)
 
@@ -210,7 +228,9 @@ def latency_chart(latencies: Sequence[MeasuredLatency], device: str | None, thre
         )
     figure = {
         "data": traces,
-        "layout": plotly_layout("", "milliseconds", xaxis={"type": "category"}, yaxis={"rangemode": "tozero"}),
+        "layout": plotly_layout(
+            "configuration", "time of a mini-batch (ms)", xaxis={"type": "category"}, yaxis={"rangemode": "tozero"}
+        ),
     }
     rows = [
         {

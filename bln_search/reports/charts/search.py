@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.statistics.importance import importance_by_parameter
-from bln_search.reports.charts.chart import COLOURS, Chart, plotly_layout
+from bln_search.reports.charts.chart import COLOURS, Chart, axis_title, plotly_layout
+from bln_search.reports.charts.value_range import TOP, find_value_range, out_of_range_traces
 from bln_search.specs.sections.point_labels import find_distinct_value_digits
 from bln_search.specs.sections.space import DIGITS, format_parameter_value
 
@@ -92,19 +93,20 @@ def parallel_coordinates_chart(points: Sequence[SearchPointResult], measure: str
     losses = [point.loss for point in drawn]
     scales[measure] = _ParallelAxisScale(losses)
     axes = [*names, measure]
-    low, high = losses[0], losses[-1]
     digits = _digits_by_parameter(drawn)
     traces = []
     for point in reversed(drawn):
         values = {**point.parameters, measure: point.loss}
-        share = 0.0 if high == low else (point.loss - low) / (high - low)
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
                 "x": axes,
                 "y": [scales[name](values.get(name)) for name in axes],
-                "line": {"color": _colour_between_blue_and_orange(share), "width": 2.5 if point is drawn[0] else 1},
+                "line": {
+                    "color": _colour_between_blue_and_orange(scales[measure](point.loss) or 0.0),
+                    "width": 2.5 if point is drawn[0] else 1,
+                },
                 "opacity": 1 if point is drawn[0] else 0.55,
                 "text": [f"{name} {_format_value(values.get(name), digits.get(name, DIGITS))}" for name in axes],
                 "hovertemplate": "%{text}<extra></extra>",
@@ -181,8 +183,13 @@ def _digits_by_parameter(points: Sequence[SearchPointResult]) -> dict[str, int]:
     return {name: find_distinct_value_digits(point.parameters.get(name) for point in points) for name in names}
 
 
-def loss_and_time_pareto_chart(points: Sequence[SearchPointResult]) -> Chart | None:
-    """Loss against inference time, with the Pareto front; None for fewer than two points with a time."""
+def loss_and_time_pareto_chart(points: Sequence[SearchPointResult], *, unit: str = "nats") -> Chart | None:
+    """Loss against inference time, with the Pareto front; None for fewer than two points with a time.
+
+    Args:
+        points: The points.
+        unit: Unit of the loss; empty for a loss without one.
+    """
     timed_points = sorted(
         (point for point in points if point.seconds is not None), key=lambda point: (point.seconds or 0.0, point.loss)
     )
@@ -193,10 +200,14 @@ def loss_and_time_pareto_chart(points: Sequence[SearchPointResult]) -> Chart | N
         for index, point in enumerate(timed_points)
         if all(point.loss < other.loss for other in timed_points[:index])
     ]
+    in_range = find_value_range(point.loss for point in timed_points)
+    end = in_range.high + in_range.padding()
+    shown = [point for point in timed_points if in_range.contains(point.loss)]
+    above = [(point.seconds, point.loss) for point in timed_points if not in_range.contains(point.loss)]
     digits = _digits_by_parameter(timed_points)
     labels = [
         ", ".join(f"{name} {_format_value(value, digits[name])}" for name, value in point.parameters.items())
-        for point in timed_points
+        for point in shown
     ]
     figure = {
         "data": [
@@ -204,8 +215,8 @@ def loss_and_time_pareto_chart(points: Sequence[SearchPointResult]) -> Chart | N
                 "type": "scatter",
                 "mode": "markers",
                 "name": "points",
-                "x": [point.seconds for point in timed_points],
-                "y": [point.loss for point in timed_points],
+                "x": [point.seconds for point in shown],
+                "y": [point.loss for point in shown],
                 "text": labels,
                 "marker": {"color": COLOURS[7], "size": 8, "symbol": "circle-open"},
                 "hovertemplate": "%{text}<br>%{x:.4g} s, loss %{y:.5f}<extra></extra>",
@@ -215,13 +226,18 @@ def loss_and_time_pareto_chart(points: Sequence[SearchPointResult]) -> Chart | N
                 "mode": "lines+markers",
                 "name": "front",
                 "x": [point.seconds for point in front],
-                "y": [point.loss for point in front],
+                "y": [min(point.loss, end) for point in front],
                 "line": {"shape": "hv", "color": COLOURS[0]},
                 "marker": {"size": 9},
                 "hoverinfo": "skip",
             },
+            *out_of_range_traces(above, end, TOP),
         ],
-        "layout": plotly_layout("seconds per 1,000 examples", "loss"),
+        "layout": plotly_layout(
+            "inference time of 1,000 examples (s)",
+            axis_title("lowest mean loss", unit),
+            yaxis={"range": [in_range.low - in_range.padding(), end + in_range.padding() / 2]},
+        ),
     }
     rows = [
         {"arm": point.arm, **point.parameters, "seconds": point.seconds, "loss": point.loss, "front": point in front}

@@ -12,15 +12,15 @@ from bln_search.ranking.grouping import RowKeyWithoutConfiguration
 from bln_search.ranking.probe_results import compute_batch_dependence_by_row
 from bln_search.reports.charts.chart import unique_setting_labels
 from bln_search.reports.charts.comparison import differences_to_best_chart, variance_shares_chart
-from bln_search.reports.charts.configurations import configuration_losses_heat_map, switch_effects_chart
+from bln_search.reports.charts.configurations import switch_effects_chart
 from bln_search.reports.charts.curves import ERROR, LOSS, learning_curves_chart
 from bln_search.reports.charts.evaluation_settings import (
     best_point_configuration_ranks_chart,
     lowest_mean_loss_of_setting,
-    reasons_for_missing_loss_by_configuration,
     search_measure_name,
     search_point_results_from_rows,
     search_point_results_from_trials,
+    setting_configurations_chart,
 )
 from bln_search.reports.charts.layers import (
     CURVATURE,
@@ -36,6 +36,7 @@ from bln_search.reports.charts.search import (
     parallel_coordinates_chart,
     parameter_importance_chart,
 )
+from bln_search.reports.formatting import recommended_row_key
 from bln_search.reports.metric_columns import capitalize
 from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, Table, figures_of_existing_charts
 from bln_search.reports.page.context import StudyReportContext
@@ -65,12 +66,15 @@ def charts_section(context: StudyReportContext) -> Section | None:
         *_iter_best_setting_figures(context),
         *figures_of_existing_charts(
             condition_losses_chart(
-                context.leaderboard, unit=spec.loss_description.unit, ranking=spec.ranking_condition_name
+                context.leaderboard,
+                unit=spec.loss_description.unit,
+                ranking=spec.ranking_condition_name,
+                recommended=recommended_row_key(context.analysis),
             ),
             best_point_configuration_ranks_chart(context.chart_losses_by_setting, _MAX_RANKED_SETTINGS),
             parameter_importance_chart(points, search_measure_name(spec)),
             parallel_coordinates_chart(points, search_measure_name(spec)),
-            loss_and_time_pareto_chart(points),
+            loss_and_time_pareto_chart(points, unit=spec.loss_description.unit),
         ),
     ]
     if not pictures:
@@ -100,6 +104,7 @@ def geometry_section(context: StudyReportContext) -> Section | None:
 
 def _iter_best_setting_figures(context: StudyReportContext) -> Iterable[ChartFigure]:
     """Figures of the evaluation settings of lowest loss: the best one of every arm, then the second, and so on."""
+    unit = context.study.spec.loss_description.unit
     labels = unique_setting_labels(context.chart_losses_by_setting)
     count_by_arm: Counter[str] = Counter()
     position_in_arm = {}
@@ -112,10 +117,14 @@ def _iter_best_setting_figures(context: StudyReportContext) -> Iterable[ChartFig
     for setting in sorted(position_in_arm, key=position_in_arm.__getitem__)[:_MAX_SETTINGS]:
         losses = context.chart_losses_by_setting[setting]
         yield from figures_of_existing_charts(
-            configuration_losses_heat_map(
-                losses, reasons_for_missing_loss_by_configuration(context.leaderboard, setting)
+            setting_configurations_chart(
+                losses,
+                context.leaderboard,
+                setting,
+                context.analysis,
+                unit=unit,
             ),
-            switch_effects_chart(losses),
+            switch_effects_chart(losses, unit=unit),
             label=labels[setting],
         )
 
@@ -131,8 +140,13 @@ def analysis_section(context: StudyReportContext) -> Section | None:
         return None
     blocks: list[Block] = [Paragraph(text) for text in analysis_sentences(analysis)]
     if analysis.comparison is not None:
-        blocks.append(_comparison_table(analysis.comparison, context.study.spec.loss_description.text))
-        blocks += figures_of_existing_charts(differences_to_best_chart(analysis.comparison))
+        loss = context.study.spec.loss_description
+        blocks.append(_comparison_table(analysis.comparison, loss.text))
+        blocks += figures_of_existing_charts(
+            differences_to_best_chart(
+                analysis.comparison, unit=loss.unit, recommended=recommended_row_key(context.analysis)
+            )
+        )
     for arm, point in dict.fromkeys((shares.arm, shares.point) for shares in analysis.shares):
         blocks += figures_of_existing_charts(variance_shares_chart(analysis.shares, arm, point), label=arm)
     blocks += figures_of_existing_charts(latency_chart(analysis.latencies, analysis.device, analysis.threads))
@@ -154,13 +168,14 @@ def _comparison_table(comparison: Comparison, score: str) -> Table:
 def probes_section(context: StudyReportContext) -> Section | None:
     """Batch sizes, epochs and batch compositions under the first evaluation settings; None without probes."""
     dependence = compute_batch_dependence_by_row(context.probes, per_slot=context.study.spec.has_populations_per_slot)
+    unit = context.study.spec.loss_description.unit
     blocks: list[Block] = []
     for setting in list(context.chart_losses_by_setting)[:_MAX_PROBE_SETTINGS]:
         arm, point, estimate = setting.arm, setting.point, setting.estimate or ""
         blocks += figures_of_existing_charts(
-            probe_curve_chart(context.probes, ProbeKind.SIZE, arm, point, estimate),
-            probe_curve_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate),
-            batch_dependence_chart(dependence, arm, point, estimate, unit=context.study.spec.loss_description.unit),
+            probe_curve_chart(context.probes, ProbeKind.SIZE, arm, point, estimate, unit=unit),
+            probe_curve_chart(context.probes, ProbeKind.EPOCH, arm, point, estimate, unit=unit),
+            batch_dependence_chart(dependence, arm, point, estimate, unit=unit),
             label=_arm_and_estimate_label(setting),
         )
     return Section("probes", "Other batch sizes, epochs and batch compositions", blocks) if blocks else None

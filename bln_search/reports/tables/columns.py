@@ -14,6 +14,9 @@ EMPTY_CELLS = ("", "–")
 _NO_BREAK_SPACE = "\N{NO-BREAK SPACE}"
 """A space of a heading at which it is not wrapped."""
 
+_MAX_HEADING_WIDTH = 24
+"""Longest line of a heading above shorter cells; a longer word is broken."""
+
 Cell = str | Text
 
 
@@ -89,6 +92,7 @@ class Column:
         if not self.cells:
             return [heading.replace(_NO_BREAK_SPACE, " ")]
         lines = textwrap.wrap(heading, max(1, self._cell_width), break_long_words=False, break_on_hyphens=False)
+        lines = [part for line in lines for part in textwrap.wrap(line, max(_MAX_HEADING_WIDTH, self._cell_width))]
         return [line.replace(_NO_BREAK_SPACE, " ") for line in lines]
 
     @property

@@ -19,7 +19,8 @@ from bln_search.reports.tables.line_wrapping import wrap_line
 class FittedTable:
     """A table that drops empty columns and, where it is too wide, the least important ones.
 
-    Where not even the other columns fit, every row is printed as a list of its values.
+    Where not even the other columns fit, they are printed in several tables, each with the columns that identify a row;
+    where these leave no room, every row is printed as a list of its values.
 
     Attributes:
         columns: Columns from left to right.
@@ -54,9 +55,11 @@ class FittedTable:
             yield Text(self.title, style="bold", overflow="fold")
         present = self.columns_with_values
         fitting = fit_columns(present, width)
-        yield from self._table_or_name_value_lines(fitting.columns, width)
-        if self.all_columns:
-            yield from self._tables_of_omitted_columns(fitting.omitted, width)
+        yield from self._tables_that_fit(fitting.columns, width)
+        if self.all_columns and fitting.omitted:
+            keys = [column for column in present if column.is_key]
+            yield ""
+            yield from self._tables_that_fit([*keys, *fitting.omitted], width)
         elif fitting.omissions:
             yield Text(wrap_line(self._omission_note(fitting.omissions, width), width), style="dim")
         for note in self.notes:
@@ -65,23 +68,26 @@ class FittedTable:
         if legend:
             yield Text(wrap_line(legend, width), style="dim")
 
-    def _table_or_name_value_lines(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
+    def _tables_that_fit(self, columns: Sequence[Column], width: int) -> Iterator[RenderableType]:
+        """One table, several that repeat the columns that identify a row, or lines of names and values."""
         if min_table_width(columns) <= width:
             yield self._build_rich_table(columns, compute_folded_column_widths(columns, width))
-        else:
+            return
+        keys = [column for column in columns if column.is_key]
+        waiting = [column for column in columns if not column.is_key]
+        if not keys:
+            keys, waiting = list(columns[:1]), list(columns[1:])
+        if any(min_table_width([*keys, column]) > width for column in waiting):
             yield from _rows_as_name_value_lines(columns)
-
-    def _tables_of_omitted_columns(self, omitted: Sequence[Column], width: int) -> Iterator[RenderableType]:
-        """Tables of the omitted columns, each beside the columns that identify a row."""
-        keys = [column for column in self.columns_with_values if column.is_key]
-        waiting = list(omitted)
+            return
         while waiting:
             count = len(waiting)
-            while count > 1 and min_table_width([*keys, *waiting[:count]]) > width:
+            while min_table_width([*keys, *waiting[:count]]) > width:
                 count -= 1
-            yield ""
-            yield from self._table_or_name_value_lines([*keys, *waiting[:count]], width)
+            yield from self._tables_that_fit([*keys, *waiting[:count]], width)
             waiting = waiting[count:]
+            if waiting:
+                yield ""
 
     def _build_rich_table(self, columns: Sequence[Column], widths: Sequence[int]) -> Table:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")

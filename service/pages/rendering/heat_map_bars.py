@@ -34,7 +34,7 @@ def replace_heat_map_by_bars(figure: dict[str, Any]) -> dict[str, Any]:
     if not figure["data"] or any(trace["type"] != "heatmap" for trace in figure["data"]):
         return figure
     trace = figure["data"][0]
-    columns, rows = list(trace["x"]), list(trace["y"])
+    columns, rows, layout = list(trace["x"]), list(trace["y"]), figure["layout"]
     shown = {"autorange": False, "showgrid": False, "zeroline": False}
     across = {"categoryorder": "array", "categoryarray": columns, "range": [-0.5, len(columns) - 0.5]}
     down = {
@@ -42,9 +42,8 @@ def replace_heat_map_by_bars(figure: dict[str, Any]) -> dict[str, Any]:
         "range": [len(rows), 0],
         "tickmode": "array",
         "tickvals": [number + 0.5 for number in range(len(rows))],
-        "ticktext": rows,
+        "ticktext": layout["yaxis"].get("ticktext", rows),
     }
-    layout = figure["layout"]
     layout = layout | {
         "xaxis": {**layout["xaxis"], **shown, **across},
         "yaxis": {**layout["yaxis"], **shown, **down},

@@ -6,6 +6,7 @@ import copy
 import csv
 import io
 import json
+import re
 
 import numpy as np
 import pytest
@@ -270,3 +271,17 @@ def test_rows_with_other_outcomes_at_another_size_are_not_merged():
         Mixed(), make_data(), make_data(seed=3), batch_sizes=[4, 20], one_pass=False
     )
     assert sorted(row.batch_sizes for row in result if row.is_independent) == [(4,), (20,)]
+
+
+def test_tables_of_conditions_and_sizes_have_a_line_for_each_row_at_80_columns(ranked, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    sizes, conditions_table = str(ranked.by_batch_size), str(ranked)
+    assert max(len(line) for text in (sizes, conditions_table) for line in text.splitlines()) <= 80
+    names = "|".join([*Criterion, *ranked])
+    assert len(re.findall(rf"^ *(?:4|20|60) +(?:{names}) +\S+", sizes, re.MULTILINE)) == len(
+        ranked.by_batch_size.to_records()
+    )
+    assert "Not shown at 80 columns: " in sizes
+    assert "configuration: " not in conditions_table.splitlines()[0]
+    for record in ranked.to_records():
+        assert f"{record['worst']:.4f}" in conditions_table

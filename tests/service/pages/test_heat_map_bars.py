@@ -7,13 +7,17 @@ import pytest
 from plotly import graph_objects
 from plotly.colors import sample_colorscale
 
+from bln_search.reports.charts.condition_heat_map import row_losses_by_condition_heat_map
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
-from bln_search.reports.charts.ranked_rows import row_losses_by_condition_heat_map
 from service.pages.rendering.heat_map_bars import replace_heat_map_by_bars
 from tests.ranking.layers import per_layer_result
 from tests.reports.test_charts import WORDS, configuration_losses_heat_map, losses, luminance
 
 LOSSES = np.random.default_rng(0).uniform(0.1, 0.9, (5, 3)).tolist()
+
+
+def heat_map_of_conditions():
+    return row_losses_by_condition_heat_map(list("abcde"), list("xyz"), LOSSES, unit="nats", margin=0.01)
 
 
 def cells(figure):
@@ -42,7 +46,7 @@ def expected_cells(figure):
     "chart",
     [
         configuration_losses_heat_map(losses()),
-        row_losses_by_condition_heat_map(list("abcde"), list("xyz"), LOSSES),
+        heat_map_of_conditions(),
         layer_switch_effects_heat_map(per_layer_result()),
     ],
 )
@@ -56,11 +60,9 @@ def test_every_value_keeps_its_place(chart):
 
 
 def test_labels_have_the_contrast_of_small_text():
-    trace = replace_heat_map_by_bars(row_losses_by_condition_heat_map(list("abcde"), list("xyz"), LOSSES).figure)[
-        "data"
-    ][0]
+    trace = replace_heat_map_by_bars(heat_map_of_conditions().figure)["data"][0]
     values = np.array(trace["marker"]["color"])
-    backgrounds = sample_colorscale("Viridis", list((values - values.min()) / np.ptp(values)))
+    backgrounds = sample_colorscale("Viridis", list(values / trace["marker"]["cmax"]))
     assert set(trace["insidetextfont"]["color"]) == {"black", "white"}
     for background, label in zip(backgrounds, trace["insidetextfont"]["color"], strict=True):
         bright, dark = sorted(({"white": 1.0, "black": 0.0}[label], luminance(background)), reverse=True)

@@ -1,0 +1,123 @@
+"""The range of values that a chart resolves: a few diverged rows do not hide the differences between the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+_QUARTILES, _MARGINS = 10.0, 300.0
+"""A value is out of range if it is above the lowest by more than both of these multiples."""
+
+_PADDING = 0.06
+"""Part of the range that an axis shows beyond it."""
+
+ABOVE = "▲"
+"""Marks a value above the range."""
+
+
+@dataclass(frozen=True)
+class ValueRange:
+    """The range of an axis or a color scale.
+
+    Attributes:
+        low: The lowest value.
+        high: The largest value in the range.
+        is_cut: Whether larger values exist.
+    """
+
+    low: float
+    high: float
+    is_cut: bool
+
+    def contains(self, value: float | None) -> bool:
+        """Whether a value is in the range."""
+        return value is not None and value <= self.high
+
+    def padding(self, halves: Iterable[float] = ()) -> float:
+        """What an axis shows beyond the range on each side: intervals up to the width of the range.
+
+        Args:
+            halves: Half-widths of confidence intervals; those of few networks can be very wide.
+        """
+        width = self.high - self.low or abs(self.high) or 1.0
+        return max(_PADDING * width, min(1.1 * max(filter(math.isfinite, halves), default=0.0), width))
+
+
+def find_value_range(values: Iterable[float | None], margin: float | None = None) -> ValueRange:
+    """The range of the values without those far above.
+
+    A value is far above if its distance to the lowest one is more than ten times that of the best quarter, and more
+    than 300 margins: 3 nats for a margin of 0.01.
+
+    Args:
+        values: The values; missing ones, infinity and NaN are ignored.
+        margin: Difference up to which values are practically equal; by default 1 % of the lowest one.
+    """
+    finite = sorted(value for value in values if value is not None and math.isfinite(value))
+    if not finite:
+        return ValueRange(0.0, 0.0, is_cut=False)
+    low = finite[0]
+    quarter = finite[(len(finite) - 1) // 4]
+    reach = max(_QUARTILES * (quarter - low), _MARGINS * (abs(low) / 100 if margin is None else margin))
+    high = max(value for value in finite if value - low <= reach) if reach else finite[-1]
+    return ValueRange(low, high, is_cut=high < finite[-1])
+
+
+def format_value(value: float) -> str:
+    """A value with four decimals, a large one without."""
+    if abs(value) < 1_000:
+        return f"{value:.4f}"
+    return f"{value:,.0f}" if abs(value) < 1e7 else f"{value:.2g}"
+
+
+class AxisEnd(NamedTuple):
+    """How values beyond an end of an axis are marked.
+
+    Attributes:
+        along: The axis of the values.
+        symbol: Symbol of the mark.
+        text_position: Where the value stands.
+    """
+
+    along: str
+    symbol: str
+    text_position: str
+
+
+RIGHT = AxisEnd("x", "triangle-right", "middle left")
+LEFT = AxisEnd("x", "triangle-left", "middle right")
+TOP = AxisEnd("y", "triangle-up", "bottom center")
+
+
+def out_of_range_traces(points: Sequence[tuple[Any, float]], at: float, end: AxisEnd) -> list[dict[str, Any]]:
+    """Marks with their values at the end of an axis, for values beyond its range; none without points.
+
+    Values of one place are in lines below each other.
+
+    Args:
+        points: Category or position on the other axis, and value.
+        at: Position on the axis of the values.
+        end: The end of the axis.
+    """
+    if not points:
+        return []
+    across = "y" if end.along == "x" else "x"
+    texts: dict[Any, list[str]] = {}
+    for place, value in points:
+        texts.setdefault(place, []).append(format_value(value))
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers+text",
+            "name": "beyond the axis: value as text",
+            end.along: [at] * len(texts),
+            across: list(texts),
+            "text": ["<br>".join(dict.fromkeys(values)) for values in texts.values()],
+            "textposition": end.text_position,
+            "textfont": {"size": 11},
+            "marker": {"color": "#808080", "symbol": end.symbol, "size": 9},
+            "hovertemplate": f"%{{{across}}}: %{{text}}<extra></extra>",
+        }
+    ]
