@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -141,6 +142,12 @@ class NetworkEvaluator:
     ) -> RankedConfigurations:
         """The ranked table of one condition."""
         settings, layers = self._settings, self._network.layers
+        if results.classes.only_class is not None:
+            warnings.warn(
+                f"every example of {condition.validation.name} has the class {results.classes.only_class}: a network "
+                "that always predicts it would be the best. Is the data set sorted by class?",
+                stacklevel=2,
+            )
         estimates = prepared.measured.estimates
         loaders = [*self._network.data.populations.values(), *(loader for _, loader in condition.splits)]
         return RankedConfigurations(

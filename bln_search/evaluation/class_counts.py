@@ -25,3 +25,8 @@ class ClassCounter:
     def class_prior_baseline(self) -> ClassPriorBaseline | None:
         """Loss and accuracy of a constant prediction by class frequencies; None for fewer than two classes."""
         return compute_class_prior_baseline(self._counts.values())
+
+    @property
+    def only_class(self) -> int | None:
+        """The class of all targets; None if there are several."""
+        return next(iter(self._counts)) if len(self._counts) == 1 and self._counts.total() > 1 else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
@@ -218,6 +219,12 @@ class BatchAdapter:
         score_examples(score, outputs[: len(targets)], targets)
         self._axes = inputs.ndim if isinstance(inputs, Tensor) else None
         if score is cross_entropy_and_correctness:
+            if self._classes is None and _are_probabilities(outputs):
+                warnings.warn(
+                    "the outputs of the network seem to be probabilities, and cross-entropy takes logits: let the "
+                    "network return the values before softmax, or give a score= of probabilities",
+                    stacklevel=2,
+                )
             self._classes = outputs.shape[1]
 
     @torch.no_grad()
@@ -267,6 +274,14 @@ class BatchAdapter:
             )
         _check_example_axis(targets, name)
         return targets
+
+
+def _are_probabilities(outputs: Tensor) -> bool:
+    """Whether outputs (n, classes) are between 0 and 1, and those of each example have the sum 1."""
+    sums = outputs.double().sum(1)
+    return (
+        outputs.shape[1] > 1 and bool((outputs >= 0).all()) and torch.allclose(sums, torch.ones_like(sums), atol=1e-4)
+    )
 
 
 def _check_example_axis(values: Tensor, name: str, examples: int | None = None) -> None:

@@ -160,6 +160,11 @@ def check_is_loader(loader: object, name: str) -> None:
             f"{name} is a {type(loader).__name__}, which yields single examples: put the data set into a "
             "torch.utils.data.DataLoader"
         )
+    if _is_pair_of_whole_data(loader):
+        raise DataError(
+            f"{name} is a pair of tensors: make mini-batches of it, as in "
+            "torch.utils.data.DataLoader(torch.utils.data.TensorDataset(inputs, targets), batch_size=25)"
+        )
     if isinstance(loader, list | tuple | data.DataLoader) and not isinstance(
         getattr(loader, "dataset", None), data.IterableDataset
     ):
@@ -170,6 +175,19 @@ def check_is_loader(loader: object, name: str) -> None:
             f"{name} has the type {type(loader).__name__}: it must yield mini-batches, as a "
             "torch.utils.data.DataLoader does"
         )
+
+
+def _is_pair_of_whole_data(loader: object) -> bool:
+    """Whether it is inputs and targets of equal length instead of mini-batches."""
+    if not isinstance(loader, list | tuple) or len(loader) != 2:
+        return False
+    first, second = loader
+    return (
+        isinstance(first, Tensor)
+        and isinstance(second, Tensor)
+        and first.ndim > second.ndim > 0
+        and len(first) == len(second)
+    )
 
 
 def _has_batches(loader: Sized) -> bool:

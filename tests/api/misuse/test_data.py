@@ -43,6 +43,7 @@ WRONG_LOADERS = {
         "train": {"a": TRAIN, "b": [x[:, :3] for x, _ in TRAIN]}
     },
     "train_loader is a TensorDataset, which yields single examples.*DataLoader": {"train": make_loader().dataset},
+    "train_loader is a pair of tensors: .*TensorDataset": {"train": make_loader().dataset.tensors},
     "train_loader yields no mini-batch": {"train": iter(())},
     "train_loader yields no mini-batch$": {"train": DataLoader(make_loader(5).dataset, batch_size=10, drop_last=True)},
     "validation_loader yields no mini-batch": {
@@ -114,3 +115,16 @@ def test_missing_values_that_the_network_replaces_are_no_error():
 def test_a_network_without_values_is_one_error():
     with pytest.raises(ModelError, match="device meta"):
         bln_search.evaluate_configurations(make_network().to("meta"), TRAIN, VALIDATION)
+
+
+def test_outputs_that_are_probabilities_have_a_warning():
+    network = nn.Sequential(*make_network(), nn.Softmax(1))
+    with pytest.warns(UserWarning, match="seem to be probabilities, and cross-entropy takes logits"):
+        bln_search.evaluate_configurations(network, TRAIN, VALIDATION)
+
+
+def test_validation_examples_of_one_class_have_a_warning():
+    """A constant output would be the best, and no loss of the class frequencies can tell."""
+    sorted_by_class = labelled(lambda x, y: (x, torch.ones_like(y)))
+    with pytest.warns(UserWarning, match="every example of validation_loader has the class 1"):
+        bln_search.evaluate_configurations(make_network(), TRAIN, sorted_by_class)
