@@ -24,7 +24,7 @@ def converted(seed):
     return bln_search.convert(network.eval(), method="same")
 
 
-def test_analysis_equals_the_table_in_python(worker):
+def test_analysis_equals_the_table_in_python(worker, caplog):
     networks = [converted(seed) for seed in range(3)]
     ranked = bln_search.evaluate_configurations(networks, data(200, 1), data(120, 2, shift=1.0))
     results = ranked.to_external_results("own")
@@ -46,6 +46,7 @@ def test_analysis_equals_the_table_in_python(worker):
     assert analysis.recommendation == ranked.recommendation
     assert analysis.recommendation.current is not None
     assert analysis.latencies == ()
+    assert not [record for record in caplog.records if record.levelname == "WARNING"]
     assert worker.ledger.studies.get(study_id).state is StudyState.COMPLETE
 
 

@@ -206,7 +206,9 @@ def _analyze_without_layer_search(
     arms = {(row.arm, row.point) for row in comparison.rows}
     values = group_values_by_split_and_metric((record.as_trial_evaluation for record in records), arms)
     latency_source = (
-        earlier if environment is None else _try_to_measure_latencies(ledger, study, recommendation, environment)
+        earlier
+        if environment is None or study.spec.external is not None
+        else _try_to_measure_latencies(ledger, study, recommendation, environment)
     )
     return Analysis(
         comparison=comparison,
