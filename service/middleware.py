@@ -16,6 +16,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bln_search.core.urls import format_url_host
 from service.body_limits import authorize_and_get_body_limit
 from service.context import AppContext
 from service.exception_handlers import log_and_make_internal_error_response, make_problem_response
@@ -113,7 +114,7 @@ class RequestMiddleware:
         host = request.headers.get("host", "")
         name = host.rsplit(":", 1)[0] if not host.endswith("]") else host
         allowed = {host.lower() for host in self.context.settings.hosts}
-        if "*" not in allowed and name.lower() not in allowed:
+        if "*" not in allowed and format_url_host(name) not in allowed:
             raise ProblemException(400, "host", "this service does not answer to that host name")
         length = request.headers.get("content-length", "0")
         if not length.isascii() or not length.isdigit():

@@ -34,6 +34,13 @@ def test_unknown_host_name_is_rejected(world):
         assert world.client(None, Host=host).get("/healthz").status_code == 200, host
 
 
+def test_every_spelling_of_an_ipv6_address_is_accepted(world):
+    world.context.settings = world.settings.model_copy(update={"hosts": ("[2001:db8::5]",)})
+    for host in ("[2001:db8::5]", "[2001:DB8:0:0:0:0:0:5]:8000"):
+        assert world.client(None, Host=host).get("/healthz").status_code == 200, host
+    assert world.client(None, Host="[2001:db8::6]").get("/healthz").status_code == 400
+
+
 def test_security_headers_are_set(world):
     response = world.client().get("/api/v1/tokens", headers={"Origin": "http://evil.example"})
     assert "access-control-allow-origin" not in response.headers
