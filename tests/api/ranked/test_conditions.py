@@ -87,6 +87,7 @@ def test_a_recommendation_is_a_row_of_its_size_that_can_be_applied(network, rank
     recommendation = ranked.recommendation_for(batch_size=batch_size, over=over)
     row = ranked.recommended_for(batch_size=batch_size, over=over)
     assert row == recommendation.row
+    assert row.explanation in str(recommendation)
     assert ranked.recommended == ranked.recommended_for()
     assert batch_size is None or batch_size in row.batch_sizes or row.row.batch_size == batch_size
     applied = bln_search.apply_configuration(copy.deepcopy(network), row).eval()

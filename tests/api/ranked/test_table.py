@@ -10,6 +10,7 @@ from torch import nn
 
 import bln_search
 from bln_search import InferenceConfiguration
+from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.enums import Split
 from tests.api.own_network import make_loader, make_network
 
@@ -68,6 +69,11 @@ class Cells(HTMLParser):
             self.rows[-1][-1] += data
         elif self.open and self.open[-1] == "p":
             self.paragraphs.append(data)
+
+
+def test_the_printed_table_says_in_words_what_is_recommended(ranked):
+    assert ranked.recommended.explanation == explain_configuration(ranked.recommended.configuration)
+    assert ranked.recommended.explanation in " ".join(str(ranked).split())
 
 
 def test_a_notebook_shows_the_printed_table(ranked):
