@@ -207,7 +207,7 @@ def test_a_diverged_configuration_leaves_the_colors_of_the_others_and_is_marked(
         configuration_losses_heat_map(table | {diverged: {0: loss}}, margin=0.01).figure for loss in (1.0, 43_120.4)
     )
     marked = {label["y"] + label["x"]: label["text"] for label in after["layout"]["annotations"]}
-    assert marked.pop(str(diverged)) == "▲ 43,120"
+    assert marked.pop(str(diverged)) == "▲<br>43,120"
     assert not any("▲" in text for text in marked.values())
     assert max(max(line) for line in after["data"][0]["z"]) == after["data"][0]["zmax"]
     assert after["data"][0]["zmax"] <= before["data"][0]["zmax"]

@@ -16,7 +16,7 @@ from bln_search.reports.charts.chart import (
     series_colour,
 )
 from bln_search.reports.charts.drawn_rows import margin_text
-from bln_search.reports.charts.value_range import TOP, find_value_range, out_of_range_traces
+from bln_search.reports.charts.value_range import TOP, ValueRange, find_value_range
 
 
 def criterion_values_by_batch_size_chart(
@@ -39,29 +39,22 @@ def criterion_values_by_batch_size_chart(
         margins: Difference at each size up to which rows are practically equal.
     """
     in_range = find_value_range([value for line in values.values() for value in line], max(margins))
-    padding = in_range.padding()
-    end = in_range.high + padding
-    above = [
-        (size, value)
-        for line in values.values()
-        for size, value in zip(batch_sizes, line, strict=True)
-        if value is not None and not in_range.contains(value)
-    ]
     lines = [
-        _line_trace(position, series, batch_sizes, [None if value is None else min(value, end) for value in line], line)
+        _line_trace(position, series, batch_sizes, line, in_range)
         for position, (series, line) in enumerate(values.items())
     ]
+    points = [point for line in values.values() for point in zip(batch_sizes, line, strict=True)]
     figure = {
         "data": [
             *_margin_traces(batch_sizes, lowest, margins, unit),
             *lines,
-            *out_of_range_traces(above, end, TOP),
+            *in_range.above_range_traces(points, TOP),
         ],
         "layout": plotly_layout(
             "mini-batch size at inference (examples)",
             axis_title(name, unit),
             xaxis={"type": "log", "tickvals": list(batch_sizes), "ticktext": list(map(str, batch_sizes))},
-            yaxis={"range": [in_range.low - padding, end + padding / 2]},
+            yaxis={"range": in_range.axis_range},
             showlegend=True,
         ),
     }
@@ -74,11 +67,7 @@ def criterion_values_by_batch_size_chart(
 
 
 def _line_trace(
-    position: int,
-    name: str,
-    batch_sizes: Sequence[int],
-    drawn: Sequence[float | None],
-    values: Sequence[float | None],
+    position: int, name: str, batch_sizes: Sequence[int], values: Sequence[float | None], in_range: ValueRange
 ) -> dict[str, Any]:
     """A line; its hover texts have the values that are beyond the axis."""
     return {
@@ -86,7 +75,7 @@ def _line_trace(
         "mode": "lines+markers",
         "name": name,
         "x": list(batch_sizes),
-        "y": list(drawn),
+        "y": list(map(in_range.position, values)),
         "customdata": list(values),
         "line": {"color": series_colour(position), "dash": DASHES[position % len(DASHES)]},
         "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)], "size": 9},

@@ -125,13 +125,14 @@ def differences_chart(
     positions = positions_of_drawn_rows(len(rows), marks)
     drawn = [rows[position] for position in positions]
     sign = -1 if any(row["difference"] < 0 for row in rows) else 1  # higher scores are better
-    in_range = find_value_range((sign * row["difference"] for row in drawn), margin)
+    halves = [(row["high"] - row["low"]) / 2 for row in drawn]
+    in_range = find_value_range([sign * row["difference"] for row in drawn], margin, halves)
     shown = [position for position in positions if in_range.contains(sign * rows[position]["difference"])]
-    padding = in_range.padding((rows[position]["high"] - rows[position]["low"]) / 2 for position in shown)
-    end = sign * (in_range.high + padding)
+    end = sign * in_range.end
     beyond = [(rows[position]["row"], rows[position]["difference"]) for position in positions if position not in shown]
     labels = [row["row"] for row in rows]
-    axis_range = sorted((-sign * max(padding, 1.2 * margin), end + sign * padding / 4))
+    near, far = in_range.axis_range
+    axis_range = sorted((sign * min(near, -1.2 * margin), sign * far))
     figure = {
         "data": [
             _differences_trace([rows[position] for position in shown], [hover_texts[position] for position in shown]),

@@ -168,7 +168,7 @@ def _heat_map_value_annotations(
                 {
                     "x": column,
                     "y": row,
-                    "text": " ".join(filter(None, [*marks, format_value(losses[code])])),
+                    "text": "<br>".join(filter(None, [*marks, format_value(losses[code])])),
                     "showarrow": False,
                     "font": {"color": "black" if position >= _BRIGHT * trace["zmax"] else "white"},
                 }

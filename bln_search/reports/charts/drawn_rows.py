@@ -53,7 +53,7 @@ def chart_height(rows: int) -> int:
     return max(_MIN_HEIGHT, _FRAME_HEIGHT + _ROW_HEIGHT * rows)
 
 
-def mark_traces(marks: Marks, labels: Sequence[str], values: Sequence[float]) -> list[dict[str, Any]]:
+def mark_traces(marks: Marks, labels: Sequence[str], values: Sequence[float | None]) -> list[dict[str, Any]]:
     """Rings around the points of marked rows.
 
     Args:

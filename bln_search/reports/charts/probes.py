@@ -27,7 +27,7 @@ from bln_search.reports.charts.chart import (
     plotly_layout,
     series_colour,
 )
-from bln_search.reports.charts.value_range import TOP, find_value_range, out_of_range_traces
+from bln_search.reports.charts.value_range import TOP, ValueRange, find_value_range
 
 _AXES = {
     ProbeKind.SIZE: ("Loss at other batch sizes", "inference mini-batch size", "log"),
@@ -47,21 +47,15 @@ def probe_curve_chart(
     if not curves:
         return None
     title, axis, scale = _AXES[kind]
-    means = [point.loss.mean for points in curves.values() for point in points]
-    has_correctness = any(point.accuracy is not None for points in curves.values() for point in points)
+    all_points = [point for points in curves.values() for point in points]
+    means = [point.loss.mean for point in all_points]
+    has_correctness = any(point.accuracy is not None for point in all_points)
     in_range = find_value_range(means, default_margin(min(means), has_correctness=has_correctness))
-    end = in_range.high + in_range.padding()
     ordered = sorted(curves, key=lambda key: configuration_sort_key(key.configuration))
-    traces = [_configuration_line_trace(key, curves[key], position, end) for position, key in enumerate(ordered)]
-    above = [
-        (point.at, point.loss.mean)
-        for points in curves.values()
-        for point in points
-        if not in_range.contains(point.loss.mean)
-    ]
-    ticks = sorted({point.at for points in curves.values() for point in points})
+    traces = [_configuration_line_trace(key, curves[key], position, in_range) for position, key in enumerate(ordered)]
+    ticks = sorted({point.at for point in all_points})
     figure = {
-        "data": [*traces, *out_of_range_traces(above, end, TOP)],
+        "data": [*traces, *in_range.above_range_traces(((point.at, point.loss.mean) for point in all_points), TOP)],
         "layout": plotly_layout(
             axis,
             axis_title("mean validation loss", unit),
@@ -69,7 +63,7 @@ def probe_curve_chart(
                 "type": scale,
                 **({"tickvals": ticks, "ticktext": [str(at) for at in ticks]} if scale == "log" else {}),
             },
-            yaxis={"range": [in_range.low - in_range.padding(), end + in_range.padding() / 2]},
+            yaxis={"range": in_range.axis_range},
             hovermode="closest",
         ),
     }
@@ -90,7 +84,7 @@ def probe_curve_chart(
 
 
 def _configuration_line_trace(
-    key: ProbeCurveKey, points: Sequence[ProbeCurvePoint], position: int, end: float
+    key: ProbeCurveKey, points: Sequence[ProbeCurvePoint], position: int, in_range: ValueRange
 ) -> dict[str, Any]:
     """A line that ends at the end of the axis; its hover texts have the values beyond."""
     return {
@@ -98,7 +92,7 @@ def _configuration_line_trace(
         "mode": "lines+markers",
         "name": key.configuration,
         "x": [point.at for point in points],
-        "y": [min(point.loss.mean, end) for point in points],
+        "y": [in_range.position(point.loss.mean) for point in points],
         "customdata": [point.loss.mean for point in points],
         "line": {
             "color": series_colour(position),

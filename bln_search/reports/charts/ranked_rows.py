@@ -18,7 +18,7 @@ from bln_search.reports.charts.chart import (
     series_colour,
 )
 from bln_search.reports.charts.drawn_rows import GLYPHS, RECOMMENDED, category_axis
-from bln_search.reports.charts.value_range import TOP, ValueRange, find_value_range, out_of_range_traces
+from bln_search.reports.charts.value_range import TOP, ValueRange, find_value_range
 from bln_search.reports.metric_columns import find_metric_value
 from bln_search.specs.sections.condition import CLEAN
 
@@ -45,17 +45,8 @@ def condition_losses_chart(
         [find_metric_value(row, board.ranked_on, "loss", "" if name == ranking else name) for name in names]
         for row in ranked
     ]
-    in_range = find_value_range(None if loss is None else loss.mean for line in losses for loss in line)
-    padding = in_range.padding(
-        loss.deviation or 0.0 for line in losses for loss in line if loss is not None and in_range.contains(loss.mean)
-    )
-    end = in_range.high + padding
-    above = [
-        (name, loss.mean)
-        for line in losses
-        for name, loss in zip(names, line, strict=True)
-        if loss is not None and not in_range.contains(loss.mean)
-    ]
+    points = [(name, loss) for line in losses for name, loss in zip(names, line, strict=True) if loss is not None]
+    in_range = find_value_range([loss.mean for _, loss in points], halves=[loss.deviation for _, loss in points])
     rows = [
         {"row": label, "condition": name, "loss": loss.mean, "deviation": loss.deviation}
         for label, line in zip(labels, losses, strict=True)
@@ -65,16 +56,16 @@ def condition_losses_chart(
     figure = {
         "data": [
             *(
-                _row_line_trace(position, label, names, line, in_range, end)
+                _row_line_trace(position, label, names, line, in_range)
                 for position, (label, line) in enumerate(zip(labels, losses, strict=True))
             ),
-            *out_of_range_traces(above, end, TOP),
+            *in_range.above_range_traces([(name, loss.mean) for name, loss in points], TOP),
         ],
         "layout": plotly_layout(
             "condition",
             axis_title(f"mean {board.ranked_on} loss", unit),
             xaxis=category_axis(names),
-            yaxis={"range": [in_range.low - padding, end + padding / 4]},
+            yaxis={"range": in_range.axis_range},
         ),
     }
     where = "on clean images" if ranking == CLEAN else f"under {ranking}, which ranks,"
@@ -100,7 +91,6 @@ def _row_line_trace(
     names: tuple[str, ...],
     losses: Sequence[MeanStd | None],
     in_range: ValueRange,
-    end: float,
 ) -> dict[str, Any]:
     deviations = [loss.deviation if loss is not None and in_range.contains(loss.mean) else None for loss in losses]
     return {
@@ -108,7 +98,7 @@ def _row_line_trace(
         "mode": "lines+markers",
         "name": label,
         "x": list(names),
-        "y": [None if loss is None else min(loss.mean, end) for loss in losses],
+        "y": [None if loss is None else in_range.position(loss.mean) for loss in losses],
         "error_y": {"type": "data", "array": deviations, "visible": any(deviations)},
         "line": {"color": series_colour(position), "dash": DASHES[position % len(DASHES)]},
         "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)]},

@@ -20,7 +20,7 @@ from bln_search.reports.charts.drawn_rows import (
     mark_traces,
     positions_of_drawn_rows,
 )
-from bln_search.reports.charts.value_range import RIGHT, find_value_range, out_of_range_traces
+from bln_search.reports.charts.value_range import RIGHT, find_value_range
 
 
 @dataclass(frozen=True)
@@ -46,22 +46,19 @@ def row_losses_chart(rows: Sequence[RowLoss], *, split: str, scope: str, unit: s
         margin: Difference up to which rows are practically equal to the first one.
     """
     drawn = [rows[position] for position in positions_of_drawn_rows(len(rows), _find_marks(rows))]
-    in_range = find_value_range((row.loss for row in drawn), margin)
-    padding = in_range.padding(row.half for row in drawn if in_range.contains(row.loss))
-    end = in_range.high + padding
-    above = [(row.label, row.loss) for row in drawn if not in_range.contains(row.loss)]
+    in_range = find_value_range([row.loss for row in drawn], margin, [row.half for row in drawn])
     labels = [row.label for row in drawn]
     band = margin_band(drawn[0].loss, drawn[0].loss + margin, margin_text(margin, unit))
     figure = {
         "data": [
             *_point_traces([row for row in drawn if in_range.contains(row.loss)]),
-            *mark_traces(_find_marks(drawn), labels, [min(row.loss, end) for row in drawn]),
-            *out_of_range_traces(above, end, RIGHT),
+            *mark_traces(_find_marks(drawn), labels, [in_range.position(row.loss) for row in drawn]),
+            *in_range.above_range_traces(((row.label, row.loss) for row in drawn), RIGHT),
         ],
         "layout": plotly_layout(
             axis_title(f"mean {split} loss", unit),
             drawn_rows_note(len(drawn), len(rows)),
-            xaxis={"range": [in_range.low - padding, end + padding / 4]},
+            xaxis={"range": in_range.axis_range},
             yaxis=category_axis(labels, categoryorder="array", categoryarray=labels[::-1]),
             height=chart_height(len(drawn)),
             shapes=band,

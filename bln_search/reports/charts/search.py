@@ -9,7 +9,7 @@ from typing import Any
 
 from bln_search.ranking.statistics.importance import importance_by_parameter
 from bln_search.reports.charts.chart import COLOURS, Chart, axis_title, plotly_layout
-from bln_search.reports.charts.value_range import TOP, find_value_range, out_of_range_traces
+from bln_search.reports.charts.value_range import TOP, find_value_range
 from bln_search.specs.sections.point_labels import find_distinct_value_digits
 from bln_search.specs.sections.space import DIGITS, format_parameter_value
 
@@ -201,9 +201,7 @@ def loss_and_time_pareto_chart(points: Sequence[SearchPointResult], *, unit: str
         if all(point.loss < other.loss for other in timed_points[:index])
     ]
     in_range = find_value_range(point.loss for point in timed_points)
-    end = in_range.high + in_range.padding()
     shown = [point for point in timed_points if in_range.contains(point.loss)]
-    above = [(point.seconds, point.loss) for point in timed_points if not in_range.contains(point.loss)]
     digits = _digits_by_parameter(timed_points)
     labels = [
         ", ".join(f"{name} {_format_value(value, digits[name])}" for name, value in point.parameters.items())
@@ -226,17 +224,17 @@ def loss_and_time_pareto_chart(points: Sequence[SearchPointResult], *, unit: str
                 "mode": "lines+markers",
                 "name": "front",
                 "x": [point.seconds for point in front],
-                "y": [min(point.loss, end) for point in front],
+                "y": [in_range.position(point.loss) for point in front],
                 "line": {"shape": "hv", "color": COLOURS[0]},
                 "marker": {"size": 9},
                 "hoverinfo": "skip",
             },
-            *out_of_range_traces(above, end, TOP),
+            *in_range.above_range_traces(((point.seconds, point.loss) for point in timed_points), TOP),
         ],
         "layout": plotly_layout(
             "inference time of 1,000 examples (s)",
             axis_title("lowest mean loss", unit),
-            yaxis={"range": [in_range.low - in_range.padding(), end + in_range.padding() / 2]},
+            yaxis={"range": in_range.axis_range},
         ),
     }
     rows = [

@@ -37,10 +37,10 @@ def test_other_values_are_in_range(values, margin):
 def test_without_a_value_there_is_an_empty_range():
     found = find_value_range([None, math.nan, math.inf])
     assert (found.low, found.high) == (0.0, 0.0)
-    assert found.padding() > 0
+    assert found.padding > 0
 
 
 def test_intervals_of_few_networks_do_not_flatten_the_values():
-    found = find_value_range([1.0, 1.5, 2.0], margin=0.01)
-    assert found.padding([0.2, 0.1]) == pytest.approx(0.22)
-    assert found.padding([1e6, math.inf]) == found.high - found.low
+    values = [1.0, 1.5, 2.0, 43_000.0]
+    assert find_value_range(values, 0.01, [0.2, 0.1, None, 5_000.0]).padding == pytest.approx(0.22)
+    assert find_value_range(values, 0.01, [1e6, math.inf, math.nan, 1.0]).padding == 1.0
