@@ -25,6 +25,13 @@ def display_factor_and_decimals(metric: str) -> tuple[float, int]:
     return (100, 2) if metric == "accuracy" else (1, 4)
 
 
+def format_loss(loss: float) -> str:
+    """A loss with four decimals; a large one, as of a diverged row, without decimals."""
+    if abs(loss) < 1_000:
+        return f"{loss:.4f}"
+    return f"{loss:,.0f}" if abs(loss) < 1e7 else f"{loss:.2g}"
+
+
 def format_mean_and_deviation(value: MeanStd, metric: str) -> str:
     """Mean and standard deviation over seeds; the mean alone for one seed."""
     factor, digits = display_factor_and_decimals(metric)

@@ -15,6 +15,7 @@ from bln_search.ranking.selection.condition_criteria import Criterion
 from bln_search.ranking.selection.eligible_rows import EligibilityBasis
 from bln_search.reports.charts.batch_sizes import criterion_values_by_batch_size_chart
 from bln_search.reports.charts.chart import Chart
+from bln_search.reports.formatting import format_loss
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
 
@@ -181,4 +182,4 @@ def _format_record_value(value: str | float | None) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:.4f}" if isinstance(value, float) else str(value)
+    return format_loss(value) if isinstance(value, float) else str(value)

@@ -31,6 +31,7 @@ from bln_search.ranking.selection.condition_criteria import (
 from bln_search.ranking.selection.eligible_rows import EligibleRows, find_eligible_rows
 from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
+from bln_search.reports.formatting import format_loss
 from bln_search.reports.leaderboard_table import row_identity_columns, verdict_column
 from bln_search.reports.metric_columns import METRICS, SPLITS, find_metric_value
 from bln_search.reports.tables.columns import CellKind, Column
@@ -41,7 +42,8 @@ MAX_COMPARED_ROWS_OVER_CONDITIONS = 200
 
 Tables = Mapping[str, RankedConfigurations]
 
-_DROP_VERDICT, _DROP_POPULATION = 1, 2
+_DROP_VERDICT, _DROP_POPULATION, _DROP_LAST_CONDITION = 1, 2, 3
+"""Order in which a narrow terminal drops columns; of the conditions the last one first."""
 
 _CRITERION_LEGENDS = {
     Criterion.MEAN: "mean: of the losses of all conditions",
@@ -151,11 +153,17 @@ class RowsOverConditions:
         """The rows by increasing mean over conditions. batch_sizes: all sizes that were evaluated."""
         score = f"numbers: {self.first_table.score.text} (lower is better)"
         numbers = [
-            Column(name, [f"{loss:.4f}" for loss in losses], CellKind.NUMBER, legend="" if position else score)
+            Column(
+                name,
+                list(map(format_loss, losses)),
+                CellKind.NUMBER,
+                legend="" if position else score,
+                drop_order=_DROP_LAST_CONDITION + len(self.tables) - position if position else None,
+            )
             for position, (name, losses) in enumerate(zip(self.tables, self.losses.T, strict=True))
         ]
         for criterion, legend in _CRITERION_LEGENDS.items():
-            cells = [f"{value:.4f}" for value in self.criterion_values(criterion)] if self.keys else []
+            cells = list(map(format_loss, self.criterion_values(criterion))) if self.keys else []
             numbers.append(Column(criterion, cells, CellKind.NUMBER, legend=legend))
         verdict = verdict_column(self.verdicts, _DROP_VERDICT, "the first one, in the mean")
         columns = [

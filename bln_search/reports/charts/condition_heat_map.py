@@ -16,7 +16,8 @@ from bln_search.reports.charts.drawn_rows import (
     mark_labels,
     positions_of_drawn_rows,
 )
-from bln_search.reports.charts.value_range import ABOVE, format_value
+from bln_search.reports.charts.value_range import ABOVE
+from bln_search.reports.formatting import format_loss
 
 _MAX_COLUMNS_WITH_VALUES = 10
 """Number of conditions up to which cells have room for their losses."""
@@ -94,7 +95,7 @@ def _cell_texts(
 ) -> list[str]:
     """The losses of a row, marked where the regret is above the color scale."""
     marks = [ABOVE if regret > colours.span else "" for regret in regrets]
-    values = [format_value(loss) if has_values else "" for loss in losses]
+    values = [format_loss(loss) if has_values else "" for loss in losses]
     return [f"{mark} {value}".strip() for mark, value in zip(marks, values, strict=True)]
 
 

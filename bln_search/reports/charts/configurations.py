@@ -25,7 +25,8 @@ from bln_search.reports.charts.chart import (
 )
 from bln_search.reports.charts.difference_colours import DifferenceColours, find_difference_colours
 from bln_search.reports.charts.drawn_rows import GLYPHS, RECOMMENDED
-from bln_search.reports.charts.value_range import ABOVE, format_value
+from bln_search.reports.charts.value_range import ABOVE
+from bln_search.reports.formatting import format_loss
 
 ByConfiguration = Mapping[InferenceConfiguration, LossBySeed]
 
@@ -168,7 +169,7 @@ def _heat_map_value_annotations(
                 {
                     "x": column,
                     "y": row,
-                    "text": "<br>".join(filter(None, [*marks, format_value(losses[code])])),
+                    "text": "<br>".join(filter(None, [*marks, format_loss(losses[code])])),
                     "showarrow": False,
                     "font": {"color": "black" if position >= _BRIGHT * trace["zmax"] else "white"},
                 }

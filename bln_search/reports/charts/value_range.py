@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from bln_search.reports.formatting import format_loss
+
 _QUARTILES, _MARGINS = 10.0, 300.0
 """A value is out of range if it is above the lowest by more than both of these multiples."""
 
@@ -108,13 +110,6 @@ def find_value_range(
     return ValueRange(low, high, is_cut=high < finite[-1], padding=max(_PADDING * width, min(interval, width)))
 
 
-def format_value(value: float) -> str:
-    """A value with four decimals, a large one without."""
-    if abs(value) < 1_000:
-        return f"{value:.4f}"
-    return f"{value:,.0f}" if abs(value) < 1e7 else f"{value:.2g}"
-
-
 def out_of_range_traces(points: Sequence[tuple[Any, float]], at: float, end: AxisEnd) -> list[dict[str, Any]]:
     """Marks with their values at the end of an axis, for values beyond its range; none without points.
 
@@ -130,7 +125,7 @@ def out_of_range_traces(points: Sequence[tuple[Any, float]], at: float, end: Axi
     across = "y" if end.along == "x" else "x"
     texts: dict[Any, list[str]] = {}
     for place, value in points:
-        texts.setdefault(place, []).append(format_value(value))
+        texts.setdefault(place, []).append(format_loss(value))
     return [
         {
             "type": "scatter",
