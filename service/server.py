@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -87,7 +88,11 @@ def _open_listening_socket(host: str, port: int) -> socket.socket:
             raise
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not a host name"
-        raise ServerStartError(f"cannot listen on {host} port {port} ({reason}); choose another with --port") from None
+        is_of_port = isinstance(error, OSError) and error.errno in (errno.EADDRINUSE, errno.EACCES)
+        option = "--port" if is_of_port else "--host"
+        raise ServerStartError(
+            f"cannot listen on {host} port {port} ({reason}); choose another with {option}"
+        ) from None
     return listener
 
 

@@ -51,6 +51,9 @@ _SCHEMA_LOCK = 0x626C6E
 """Key of the Postgres advisory lock of a schema transaction; the same in every database of bln-search."""
 
 
+_URL_FORMS = "write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
+
+
 def make_engine(url: str) -> Engine:
     """An engine for `url`.
 
@@ -66,13 +69,12 @@ def make_engine(url: str) -> Engine:
     except ImportError as error:
         if error.name == "psycopg":
             raise MissingPackageError("psycopg", "postgres") from None
+        scheme = url.split(":", maxsplit=1)[0]
         raise LedgerError(
-            f"the database {url.split(':', maxsplit=1)[0]} needs a driver that is not installed: {error}"
+            f"the database {scheme} needs a driver that is not installed ({error}); {_URL_FORMS}"
         ) from None
     except (ArgumentError, ValueError):
-        raise LedgerError(
-            f"{redact_password(url)!r} is not a database URL; write sqlite:///path/to/file.sqlite3 or postgresql+psycopg://host/name"
-        ) from None
+        raise LedgerError(f"{redact_password(url)!r} is not a database URL; {_URL_FORMS}") from None
     check_url_options(parsed)
     if parsed.get_backend_name() != "sqlite":
         engine = _create_engine(parsed, pool_pre_ping=True, connect_args=_make_default_connect_options(parsed))

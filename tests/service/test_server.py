@@ -46,8 +46,16 @@ def test_service_listens_on_addresses_of_both_families(host):
 
 @pytest.mark.parametrize("host", ["a..b", "192.0.2.1", "2001:db8::1"])
 def test_address_that_cannot_be_opened_is_one_error(host):
-    with pytest.raises(ServerStartError, match="choose another"):
+    with pytest.raises(ServerStartError, match="choose another with --host"):
         _open_listening_socket(host, 0)
+
+
+def test_port_in_use_is_one_error():
+    with (
+        closing(_open_listening_socket("127.0.0.1", 0)) as listener,
+        pytest.raises(ServerStartError, match="choose another with --port"),
+    ):
+        _open_listening_socket("127.0.0.1", listener.getsockname()[1])
 
 
 def test_password_of_a_file_is_not_in_the_workers_environment(tmp_path, monkeypatch):
