@@ -34,7 +34,7 @@ from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.staged_evaluation import evaluate_until_decided
 from bln_search.core.enums import Correction
 from bln_search.core.errors import DataError
-from bln_search.core.records import ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.data.catalog import load_data_set
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.class_counts import ClassCounter

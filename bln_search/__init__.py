@@ -36,35 +36,30 @@ from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, DataE
 from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
-    from bln_search.api import (
-        ComparedScore,
-        ComparedScores,
-        ExampleScores,
-        ExportReport,
-        Metric,
-        RankedConditions,
-        RankedConfigurations,
-        RankedLayers,
-        apply_configuration,
-        compare,
-        convert,
-        corrupt,
-        evaluate_configurations,
-        export,
-        fine_tune,
-        initialize,
-        load,
-        load_ranked,
-        register_norm_layer,
-        search_layers,
-    )
+    from bln_search.api.apply import apply_configuration
+    from bln_search.api.compare import compare
+    from bln_search.api.compared_scores import ComparedScore, ComparedScores
+    from bln_search.api.convert import convert
+    from bln_search.api.corrupt import corrupt
+    from bln_search.api.evaluate import evaluate_configurations
+    from bln_search.api.export.loading import load
+    from bln_search.api.export.own_export import ExportReport, export
+    from bln_search.api.fine_tune import fine_tune
+    from bln_search.api.initialize import initialize
+    from bln_search.api.layer_search import search_layers
+    from bln_search.api.ranked.conditions import RankedConditions
+    from bln_search.api.ranked.layers import RankedLayers
+    from bln_search.api.ranked.several_networks import load_ranked
+    from bln_search.api.ranked.table import RankedConfigurations
     from bln_search.client import Client, ServiceError
     from bln_search.core.configuration import InferenceConfiguration, all_configurations
     from bln_search.core.enums import PopulationEstimate, Split
     from bln_search.core.method import Method
+    from bln_search.evaluation.split_metrics import Metric
     from bln_search.models.analytic import estimate_from_weights
     from bln_search.norms import BLN, BN, BRN, LN, MBN
-    from bln_search.norms.replacement import NormFactory, NormWithActivation
+    from bln_search.norms.replacement import NormFactory, NormWithActivation, register_norm_layer
+    from bln_search.tasks.score import ExampleScores
 
 __version__ = VERSION
 __all__ = [
@@ -117,35 +112,35 @@ _HOMES = {
     "LN": "bln_search.norms",
     "MBN": "bln_search.norms",
     "Client": "bln_search.client",
-    "ComparedScore": "bln_search.api",
-    "ComparedScores": "bln_search.api",
-    "ExampleScores": "bln_search.api",
-    "ExportReport": "bln_search.api",
+    "ComparedScore": "bln_search.api.compared_scores",
+    "ComparedScores": "bln_search.api.compared_scores",
+    "ExampleScores": "bln_search.tasks.score",
+    "ExportReport": "bln_search.api.export.own_export",
     "InferenceConfiguration": "bln_search.core.configuration",
     "Method": "bln_search.core.method",
-    "Metric": "bln_search.api",
+    "Metric": "bln_search.evaluation.split_metrics",
     "NormFactory": "bln_search.norms.replacement",
     "NormWithActivation": "bln_search.norms.replacement",
     "PopulationEstimate": "bln_search.core.enums",
-    "RankedConditions": "bln_search.api",
-    "RankedConfigurations": "bln_search.api",
-    "RankedLayers": "bln_search.api",
+    "RankedConditions": "bln_search.api.ranked.conditions",
+    "RankedConfigurations": "bln_search.api.ranked.table",
+    "RankedLayers": "bln_search.api.ranked.layers",
     "ServiceError": "bln_search.client",
     "Split": "bln_search.core.enums",
     "all_configurations": "bln_search.core.configuration",
-    "apply_configuration": "bln_search.api",
-    "compare": "bln_search.api",
-    "convert": "bln_search.api",
-    "corrupt": "bln_search.api",
+    "apply_configuration": "bln_search.api.apply",
+    "compare": "bln_search.api.compare",
+    "convert": "bln_search.api.convert",
+    "corrupt": "bln_search.api.corrupt",
     "estimate_from_weights": "bln_search.models.analytic",
-    "evaluate_configurations": "bln_search.api",
-    "export": "bln_search.api",
-    "fine_tune": "bln_search.api",
-    "initialize": "bln_search.api",
-    "load": "bln_search.api",
-    "load_ranked": "bln_search.api",
-    "register_norm_layer": "bln_search.api",
-    "search_layers": "bln_search.api",
+    "evaluate_configurations": "bln_search.api.evaluate",
+    "export": "bln_search.api.export.own_export",
+    "fine_tune": "bln_search.api.fine_tune",
+    "initialize": "bln_search.api.initialize",
+    "load": "bln_search.api.export.loading",
+    "load_ranked": "bln_search.api.ranked.several_networks",
+    "register_norm_layer": "bln_search.norms.replacement",
+    "search_layers": "bln_search.api.layer_search",
 }
 
 

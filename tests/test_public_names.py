@@ -1,4 +1,4 @@
-"""What `import bln_search` offers, without loading what is heavy."""
+"""What `import bln_search` offers."""
 
 from __future__ import annotations
 
@@ -41,14 +41,6 @@ def test_a_name_that_does_not_exist_is_an_attribute_error():
 def test_errors_are_caught_by_their_root(name):
     assert issubclass(getattr(bln_search, name), bln_search.BlnSearchError)
     assert bln_search.BlnSearchError is errors.BlnSearchError
-
-
-def test_importing_loads_neither_torch_nor_httpx():
-    heavy = run(
-        "import sys, bln_search; bln_search.BlnSearchError; bln_search.Method; bln_search.all_configurations; "
-        "print(*({'torch', 'httpx', 'numpy', 'pydantic', 'rich'} & set(sys.modules)))"
-    )
-    assert heavy == []
 
 
 @pytest.mark.parametrize(

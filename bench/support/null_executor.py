@@ -14,7 +14,8 @@ import numpy as np
 from bench.support.ledgers import CONFIGURATIONS
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey
 from bln_search.execution.executors.base import NextTask, OnMessage, OnTick
 from bln_search.execution.messages import EpochDone, EvaluationDone, Message, TrainingDone, TrialTask
 

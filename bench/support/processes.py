@@ -23,13 +23,26 @@ def environment_of(home: Path, **settings: str) -> dict[str, str]:
     return {**os.environ, **folders, "PYTHONPATH": ":".join(sys.path), **settings}
 
 
-def run_study_in_process(home: Path, text: str, *options: str) -> str:
+def run_study_in_process(
+    home: Path, text: str, *options: str, environment: Mapping[str, str] | None = None, folder: Path | None = None
+) -> str:
     """Run a study in a process of its own, with its database in `home`; return what it prints."""
     home.mkdir(parents=True, exist_ok=True)
     file = home / "study.yaml"
     file.write_text(text)
     command = [sys.executable, "-c", PROGRAM, "run", str(file), "--format", "csv", *options]
-    return subprocess.run(command, env=environment_of(home), check=True, capture_output=True, text=True).stdout
+    variables = environment or environment_of(home)
+    return subprocess.run(command, env=variables, cwd=folder, check=True, capture_output=True, text=True).stdout
+
+
+_LIST_MODULES = r'import atexit, sys; atexit.register(lambda: sys.stderr.write("\0".join(["", *sys.modules])))'
+
+
+def list_loaded_modules(code: str, environment: Mapping[str, str], folder: Path) -> list[str]:
+    """Return the modules that a new Python process has loaded at the end of a program, which must not fail."""
+    command = [sys.executable, "-c", f"{_LIST_MODULES}\n{code}"]
+    process = subprocess.run(command, env=environment, cwd=folder, check=True, capture_output=True, text=True)
+    return process.stderr.split("\0")[1:]
 
 
 @contextmanager

@@ -10,11 +10,7 @@ from numbers import Integral
 import torch
 from torch import Tensor, nn
 
-from bln_search.api.analytic_conversion import (
-    bind_layers_preserving_outputs,
-    check_example_inputs_given_if_needed,
-    is_analytic_method,
-)
+from bln_search.api.analytic_conversion import check_example_inputs_given_if_needed, is_analytic_method
 from bln_search.api.arguments import MethodName, SemanticsName, check_network_is_module
 from bln_search.api.unconverted_layers import (
     UnconvertedLayer,
@@ -102,6 +98,9 @@ def convert(
         return replacement_of[network]
     _set_modules_by_name(network, {name: replacement_of[module] for name, module in replaced})
     if example_inputs is not None:
+        # the models that it traces load every data set
+        from bln_search.api.analytic_binding import bind_layers_preserving_outputs  # noqa: PLC0415
+
         try:
             bind_layers_preserving_outputs(network, replacement_of, example_inputs)
         except ModelError:

@@ -24,7 +24,8 @@ from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, Split
-from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.evaluation import evaluate_split
 from bln_search.evaluation.adapted_network import Forward

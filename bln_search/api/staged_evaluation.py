@@ -24,7 +24,8 @@ from bln_search.api.network_evaluation import ConditionMeasurements, LoadedSplit
 from bln_search.api.ranked.several_networks import rank_means_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.enums import Split
-from bln_search.core.records import Evaluation, ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import Evaluation
 from bln_search.core.states import EvaluationState
 from bln_search.data.inputs import map_tensors
 from bln_search.evaluation.split_outcomes import join_outcomes

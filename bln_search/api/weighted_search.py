@@ -15,8 +15,8 @@ from torch import Tensor
 
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.core.errors import DataError
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.layer_search_record import Figures, LayerSearchRecord
-from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.scoring import require_same_weights, score_examples
 from bln_search.tasks.score import Score, WeightedScore

@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from bln_search import __version__
-from bln_search.cli.commands import add_verbs_to_app
+from bln_search.cli.commands import VerbGroup, add_summaries_to_app
 from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
 from bln_search.cli.extras import find_package_error_for_module_not_found
 from bln_search.cli.output import print_error, print_note
@@ -31,11 +31,12 @@ from bln_search.core.stop_signals import find_stop_signal_name, interrupt_on_sto
 
 app = typer.Typer(
     name="bln-search",
+    cls=VerbGroup,
     help="Find the best inference configuration of a network's normalization layers.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
-add_verbs_to_app(app)
+add_summaries_to_app(app)
 
 
 def _print_version_and_exit(requested: bool) -> None:  # noqa: FBT001 - the signature of a typer callback

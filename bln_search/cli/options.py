@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from bln_search.cli.completion import complete_study_name
 from bln_search.cli.output import DocumentFormat, RecordsFormat
 from bln_search.core.enums import PopulationEstimate, Split
 
@@ -46,7 +47,13 @@ def add_environment_variable_to_help(text: str, setting: str) -> str:
 
 
 StudyArgument = Annotated[
-    str, typer.Argument(metavar="STUDY", help="Number of a study, or name of your own.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="STUDY",
+        help="Number of a study, or name of your own.",
+        show_default=False,
+        autocompletion=complete_study_name,
+    ),
 ]
 StudyFileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="Study file.", show_default=False)]
 DatabaseOption = Annotated[

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook, RenderResult
 from rich.segment import Segment
@@ -23,7 +24,9 @@ from bln_search.core.states import TrialState
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
 from bln_search.reports.tables.line_wrapping import wrap_line
-from bln_search.specs.records import TrialRecord
+
+if TYPE_CHECKING:
+    from bln_search.specs.records import TrialRecord
 
 _PIPE_WIDTH = 1_000
 """Width in characters of output that is not a terminal, unless COLUMNS is set; nothing is wrapped there."""

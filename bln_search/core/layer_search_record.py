@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import ExampleOutcomes
 
 Figures = tuple[float, float]
 """Mean loss and accuracy (fraction)."""

@@ -6,48 +6,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.states import EvaluationState
 
-
-@dataclass(frozen=True)
-class ExampleOutcomes:
-    """Per-example results of one evaluation, in the order of the split.
-
-    Attributes:
-        losses: Losses, (n,); for classes in nats; float64 for a float64 network, otherwise float32.
-        correct: Whether the prediction is correct, (n,); False for every example of a task without accuracy.
-        weights: Weight of each example in the mean, (n,); 0 for one that is left out. None for equal weights.
-    """
-
-    losses: NDArray[np.float32] | NDArray[np.float64]
-    correct: NDArray[np.bool_]
-    weights: NDArray[np.float64] | None = None
-
-    @property
-    def left_out(self) -> int:
-        """Number of examples with the weight 0."""
-        return 0 if self.weights is None else int((self.weights == 0).sum())
-
-    def linearized(self) -> ExampleOutcomes:
-        """Outcomes of the examples that count, with equal weights, whose mean is the weighted mean L.
-
-        Losses are L + (w/w̄)·(l - L): the linearization of the ratio Σ w·l / Σ w (Cochran 1977, section 6.5). Their
-        differences between rows have the variance of the difference of the ratios.
-        """
-        if self.weights is None:
-            return self
-        counts = self.weights > 0
-        weights, losses = self.weights[counts], self.losses[counts].astype(np.float64)
-        mean = np.average(losses, weights=weights) if len(losses) else np.nan
-        values = mean + weights / weights.mean() * (losses - mean) if len(losses) else losses
-        return ExampleOutcomes(values, self.correct[counts])
+if TYPE_CHECKING:
+    from bln_search.core.example_outcomes import ExampleOutcomes
 
 
 @dataclass(frozen=True, order=True)
@@ -153,13 +119,11 @@ class Evaluation:
         """An evaluation with its mean loss and, if it has one, its accuracy; `diverged` if a loss is not finite."""
         counted = outcomes.linearized()
         n = len(counted.losses)
-        not_finite = int((~np.isfinite(outcomes.losses)).sum())
-        if not_finite:
-            reason = f"the loss of {not_finite} of {n} examples is not a finite number"
+        if outcomes.num_not_finite:
+            reason = f"the loss of {outcomes.num_not_finite} of {n} examples is not a finite number"
             return Evaluation(key, EvaluationState.DIVERGED, n=n, reason=reason, outcomes=outcomes)
-        loss = float(counted.losses.mean(dtype=np.float64))
-        accuracy = float(counted.correct.mean()) if has_accuracy else None
-        return Evaluation(key, EvaluationState.MEASURED, n, loss, accuracy, outcomes=outcomes)
+        accuracy = counted.accuracy if has_accuracy else None
+        return Evaluation(key, EvaluationState.MEASURED, n, counted.mean_loss, accuracy, outcomes=outcomes)
 
 
 _ON_TEST = ("test_loss", "test_accuracy")

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.records import ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.data.inputs import StructuredInputs
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
 from bln_search.evaluation.checks.checked_networks import are_fused_passes_checked, remember_checked_fused_passes

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from bln_search.core.enums import ProbeKind, Split
-from bln_search.core.records import EvaluationKey, ExampleOutcomes, ProbeResult
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import EvaluationKey, ProbeResult
 from bln_search.data.lazy_images import Examples, select_examples
 from bln_search.evaluation.batches import iter_mini_batches_with_fillers
 from bln_search.evaluation.chunking import MEMORY_LIMIT

@@ -11,8 +11,9 @@ from torch import nn
 
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.method import FEATURE_STATISTICS
-from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.undefined_reasons import (
     layer_without_population_reason,
     mini_batch_exceeds_slots_reason,

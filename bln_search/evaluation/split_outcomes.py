@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from bln_search.core.records import ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.tasks.score import ContrastiveScore

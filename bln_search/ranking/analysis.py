@@ -5,11 +5,11 @@ from __future__ import annotations
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.comparison import Comparison
+from bln_search.ranking.effect_records import SwitchEffectsOfSetting, VarianceShares
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
-from bln_search.ranking.study_effects import SwitchEffectsOfSetting, VarianceShares
 
 ANALYSIS_FORMAT = 9
 """Version of the stored form; an analysis of another version is computed again."""

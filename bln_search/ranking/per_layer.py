@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import LayerScope, LayerSearchAlgorithm
-from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.ranking.analysis_part import StoredAnalysisModel
 from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.specs.sections.layer_search import LayerSearchSpec
+
+if TYPE_CHECKING:
+    from bln_search.core.layer_search_record import LayerSearchRecord
 
 
 def _infinity_if_null(value: Any) -> Any:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
-from bln_search.ranking.analysis_part import StoredAnalysisModel
+from bln_search.ranking.effect_records import SwitchEffectOrInteraction, SwitchEffectsOfSetting, VarianceShares
 from bln_search.ranking.grouping import group_losses_by_setting_and_configuration
 from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.ranking.statistics.eta_squared import Cell, variance_shares_of_factors
@@ -15,38 +15,6 @@ from bln_search.ranking.statistics.factorial_effects import compute_factorial_ef
 
 METRICS = ("loss", "accuracy")
 _MAX_INTERACTION_ORDER = 4
-
-
-class SwitchEffectOrInteraction(StoredAnalysisModel):
-    """A main effect or interaction (see `compute_factorial_effects`) with its 95 % confidence interval over seeds."""
-
-    switches: str
-    mean: float
-    low: float | None
-    high: float | None
-
-
-class SwitchEffectsOfSetting(StoredAnalysisModel):
-    """Main effects and interactions of the switches under one evaluation setting, for one metric on one split."""
-
-    arm: str
-    point: str
-    estimate: str | None
-    batch_size: int
-    split: Split
-    metric: str
-    effects: tuple[SwitchEffectOrInteraction, ...]
-
-
-class VarianceShares(StoredAnalysisModel):
-    """Shares of the variance of a metric by factor, in decreasing order, then interactions and the residual."""
-
-    arm: str
-    point: str
-    split: Split
-    metric: str
-    shares: tuple[tuple[str, float], ...]
-
 
 ValuesByRow = Mapping[RowKey, dict[int, float]]
 """Values of one metric on one split, by row and seed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from bln_search.specs.records import SampledTrial
+from bln_search.specs.sampled_trial import SampledTrial
 from bln_search.specs.sections.space import Point
 
 

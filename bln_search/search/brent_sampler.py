@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from bln_search.core.errors import LedgerError
 from bln_search.core.states import TrialState
 from bln_search.search.outcomes import find_point_outcome
-from bln_search.specs.records import SampledTrial
+from bln_search.specs.sampled_trial import SampledTrial
 from bln_search.specs.sections.search import SearchSpec
 from bln_search.specs.sections.space import FloatDimension, Point, Space
 

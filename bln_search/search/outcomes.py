@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from bln_search.core.states import TrialState
-from bln_search.specs.records import SampledTrial
+from bln_search.specs.sampled_trial import SampledTrial
 from bln_search.specs.sections.search import Objective
 
 _OPEN = {TrialState.WAITING, TrialState.RUNNING, TrialState.TRAINED}

@@ -26,17 +26,15 @@ _USUAL_NAMES = re.compile(r"checkpoints|data|logs|cache|settings\.toml|.*\.log\b
 
 
 def load_settings() -> Settings:
-    """The settings from environment and file. Nobody but its owner can read a home folder of its own from then on.
-
-    Raises SpecError with every invalid setting.
-    """
-    settings = _read_settings()
+    """`read_settings`; nobody but its owner can read a home folder of its own from then on."""
+    settings = read_settings()
     if settings.home.absolute() != Path.home():  # it has other files of the user
         make_folder_and_content_private(settings.home, _OWN_NAMES, _USUAL_NAMES)
     return settings
 
 
-def _read_settings() -> Settings:
+def read_settings() -> Settings:
+    """The settings from environment and file. Raises SpecError with every invalid setting."""
     if os.environ.get("BLN_SEARCH_SETTINGS") and not settings_file().is_file():
         raise SpecError("environment", [f"BLN_SEARCH_SETTINGS: there is no file {settings_file()}"])
     check_environment_names(os.environ)

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bln_search.core.code_identity import StudyCode
 from bln_search.core.errors import DataError
 from bln_search.core.records import CheckpointRecord
 from bln_search.core.states import ENDED, StudyState, TrialState
-from bln_search.specs.sections.search import Objective
-from bln_search.specs.sections.space import format_point
-from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import HORIZON_KEY, TrialSpec
+from bln_search.specs.sections.space import HORIZON_KEY, format_point
+
+if TYPE_CHECKING:
+    from bln_search.specs.study import StudySpec
+    from bln_search.specs.trial import TrialSpec
 
 
 def encode_point_as_json(parameters: Mapping[str, Any] | None) -> str:
@@ -30,7 +31,7 @@ class StudyRecord:
 
     Attributes:
         trials: Number of trials by state.
-        spec: The specification.
+        spec_json: The specification as JSON.
         planned: Number of trials that it has in the end.
         reason: Why it failed; None unless it failed.
         owner: Account that owns it; empty for a study of a command.
@@ -45,13 +46,25 @@ class StudyRecord:
     created_at: datetime
     ended_at: datetime | None
     trials: dict[TrialState, int]
-    spec: StudySpec
+    spec_json: str = field(repr=False)
     planned: int
     reason: str | None = None
     owner: str = ""
     tags: tuple[str, ...] = ()
     code: StudyCode | None = None
     code_changes: tuple[str, ...] = ()
+
+    @cached_property
+    def spec(self) -> StudySpec:
+        """The specification."""
+        from bln_search.specs.study import StudySpec  # noqa: PLC0415 - a list of studies loads no sections
+
+        return StudySpec.model_validate_json(self.spec_json)
+
+    @property
+    def title(self) -> str:
+        """The title in the specification; empty without one."""
+        return str(json.loads(self.spec_json).get("title", ""))
 
     @property
     def num_trials_with_result(self) -> int:
@@ -101,6 +114,8 @@ class TrialRecord:
         """The specification. Raises DataError if the record has none."""
         if self.spec_json is None:
             raise DataError(f"the specification of trial {self.id} is unknown: the record came from a service")
+        from bln_search.specs.trial import TrialSpec  # noqa: PLC0415 - as above
+
         return TrialSpec.model_validate_json(self.spec_json)
 
     @cached_property
@@ -123,44 +138,3 @@ class TrialRecord:
         if self.checkpoint is None:
             raise DataError(f"{self.arm} seed {self.seed} has no trained network")
         return self.checkpoint
-
-
-@dataclass(frozen=True)
-class SampledTrial:
-    """A trial of a sampled point with the measurements that a sampler learns from.
-
-    Attributes:
-        trial: The trial.
-        losses: Validation losses (nats) by epoch.
-        best_loss: The lowest validation loss (nats) of its evaluations; None before they are measured.
-    """
-
-    trial: TrialRecord
-    losses: dict[int, float] = field(default_factory=dict)
-    best_loss: float | None = None
-
-    @property
-    def key(self) -> str:
-        """The key of the trial."""
-        return self.trial.key
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The sampled point."""
-        return self.trial.parameters or {}
-
-    @property
-    def state(self) -> TrialState:
-        """The state of the trial."""
-        return self.trial.state
-
-    def objective_value(self, objective: Objective) -> float | None:
-        """The value of an objective; None if the trial has none."""
-        if objective is Objective.BEST_LOSS and self.best_loss is not None:
-            return self.best_loss
-        if self.trial.checkpoint is None:
-            return None
-        if objective is Objective.LOSS:
-            return self.trial.checkpoint.validation_loss
-        value = self.trial.checkpoint.provenance.get(objective.value)
-        return None if value is None else float(value)

@@ -18,15 +18,13 @@ from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec
 from bln_search.specs.sections.model import ModelSpec
-from bln_search.specs.sections.space import Point, format_point, iter_grid_points, num_grid_points
+from bln_search.specs.sections.space import HORIZON_KEY, Point, format_point, iter_grid_points, num_grid_points
 from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.spec_section import SpecSection
 from bln_search.specs.study import StudySpec
 
 LARGEST_GRID = 100_000
-HORIZON_KEY = "search.horizon"
-"""Key of the horizon in the parameters of a search trial, which separates it from the full training at that point."""
 _MAX_BOUNDARY_TRIALS = 5_000
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Insert, LargeBinary, Table, cast, column, func, insert, literal, select
-from sqlalchemy.dialects.postgresql import ARRAY
+from sqlalchemy import ARRAY, Insert, LargeBinary, Table, cast, column, func, insert, literal, select
 from sqlalchemy.orm import Session
 
 from bln_search.storage.tables.base import Table as MappedTable

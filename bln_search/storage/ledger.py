@@ -4,38 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Engine
 
-from bln_search.storage.checkpoints.garbage import GarbageCollector
-from bln_search.storage.checkpoints.prunable_files import PrunableFilesRepository
-from bln_search.storage.checkpoints.repository import CheckpointRepository
 from bln_search.storage.database import Database
 from bln_search.storage.engine import make_engine, register_write_check
-from bln_search.storage.events import EventRepository
-from bln_search.storage.exports.jobs import ExportJobQueue
-from bln_search.storage.exports.requests import ExportRepository
-from bln_search.storage.listing.studies import StudyLists
-from bln_search.storage.listing.trials import TrialLists
 from bln_search.storage.migration import (
     check_schema_revision_unchanged,
     create_or_upgrade_tables,
     find_database_schema_revision,
 )
-from bln_search.storage.monitoring import LedgerMonitor
 from bln_search.storage.optuna_url import prepare_optuna_url_and_schema
-from bln_search.storage.results.analyses import AnalysisRepository
-from bln_search.storage.results.evaluations import ResultRepository
-from bln_search.storage.results.layer_searches import LayerSearchRepository
-from bln_search.storage.results.probes import ProbeRepository
-from bln_search.storage.share_links import ShareLinkRepository
-from bln_search.storage.studies.external import ExternalStudyRepository
-from bln_search.storage.studies.queue import StudyQueue
-from bln_search.storage.studies.repository import StudyRepository
-from bln_search.storage.tokens import TokenRepository
-from bln_search.storage.trials.attempts import AttemptRepository
-from bln_search.storage.trials.repository import TrialRepository
-from bln_search.storage.workers import WorkerRepository
+
+if TYPE_CHECKING:
+    from bln_search.storage.checkpoints.garbage import GarbageCollector
+    from bln_search.storage.checkpoints.prunable_files import PrunableFilesRepository
+    from bln_search.storage.checkpoints.repository import CheckpointRepository
+    from bln_search.storage.events import EventRepository
+    from bln_search.storage.exports.jobs import ExportJobQueue
+    from bln_search.storage.exports.requests import ExportRepository
+    from bln_search.storage.listing.studies import StudyLists
+    from bln_search.storage.listing.trials import TrialLists
+    from bln_search.storage.monitoring import LedgerMonitor
+    from bln_search.storage.results.analyses import AnalysisRepository
+    from bln_search.storage.results.evaluations import ResultRepository
+    from bln_search.storage.results.layer_searches import LayerSearchRepository
+    from bln_search.storage.results.probes import ProbeRepository
+    from bln_search.storage.share_links import ShareLinkRepository
+    from bln_search.storage.studies.external import ExternalStudyRepository
+    from bln_search.storage.studies.queue import StudyQueue
+    from bln_search.storage.studies.repository import StudyRepository
+    from bln_search.storage.tokens import TokenRepository
+    from bln_search.storage.trials.attempts import AttemptRepository
+    from bln_search.storage.trials.repository import TrialRepository
+    from bln_search.storage.workers import WorkerRepository
+
+
+def _repository(module: str, name: str) -> Any:
+    """A repository of a ledger. Its module is loaded when it is first used, since a command uses few of them."""
+    return cached_property(lambda ledger: getattr(import_module(f"bln_search.storage.{module}"), name)(ledger.database))
 
 
 class Ledger:
@@ -65,29 +75,30 @@ class Ledger:
         monitoring: Metrics.
     """
 
+    studies: StudyRepository = _repository("studies.repository", "StudyRepository")
+    queue: StudyQueue = _repository("studies.queue", "StudyQueue")
+    external: ExternalStudyRepository = _repository("studies.external", "ExternalStudyRepository")
+    trials: TrialRepository = _repository("trials.repository", "TrialRepository")
+    attempts: AttemptRepository = _repository("trials.attempts", "AttemptRepository")
+    results: ResultRepository = _repository("results.evaluations", "ResultRepository")
+    probes: ProbeRepository = _repository("results.probes", "ProbeRepository")
+    analyses: AnalysisRepository = _repository("results.analyses", "AnalysisRepository")
+    layer_searches: LayerSearchRepository = _repository("results.layer_searches", "LayerSearchRepository")
+    checkpoints: CheckpointRepository = _repository("checkpoints.repository", "CheckpointRepository")
+    garbage: GarbageCollector = _repository("checkpoints.garbage", "GarbageCollector")
+    prunable_files: PrunableFilesRepository = _repository("checkpoints.prunable_files", "PrunableFilesRepository")
+    exports: ExportRepository = _repository("exports.requests", "ExportRepository")
+    export_jobs: ExportJobQueue = _repository("exports.jobs", "ExportJobQueue")
+    events: EventRepository = _repository("events", "EventRepository")
+    study_lists: StudyLists = _repository("listing.studies", "StudyLists")
+    trial_lists: TrialLists = _repository("listing.trials", "TrialLists")
+    tokens: TokenRepository = _repository("tokens", "TokenRepository")
+    share_links: ShareLinkRepository = _repository("share_links", "ShareLinkRepository")
+    workers: WorkerRepository = _repository("workers", "WorkerRepository")
+    monitoring: LedgerMonitor = _repository("monitoring", "LedgerMonitor")
+
     def __init__(self, engine: Engine, clock: Callable[[], datetime] | None = None) -> None:
         self.database = Database(engine, clock)
-        self.studies = StudyRepository(self.database)
-        self.queue = StudyQueue(self.database)
-        self.external = ExternalStudyRepository(self.database)
-        self.trials = TrialRepository(self.database)
-        self.attempts = AttemptRepository(self.database)
-        self.results = ResultRepository(self.database)
-        self.probes = ProbeRepository(self.database)
-        self.analyses = AnalysisRepository(self.database)
-        self.layer_searches = LayerSearchRepository(self.database)
-        self.checkpoints = CheckpointRepository(self.database)
-        self.garbage = GarbageCollector(self.database)
-        self.prunable_files = PrunableFilesRepository(self.database)
-        self.exports = ExportRepository(self.database)
-        self.export_jobs = ExportJobQueue(self.database)
-        self.events = EventRepository(self.database)
-        self.study_lists = StudyLists(self.database)
-        self.trial_lists = TrialLists(self.database)
-        self.tokens = TokenRepository(self.database)
-        self.share_links = ShareLinkRepository(self.database)
-        self.workers = WorkerRepository(self.database)
-        self.monitoring = LedgerMonitor(self.database)
 
     def __str__(self) -> str:
         """The URL of the database without a password."""

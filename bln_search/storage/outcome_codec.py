@@ -5,22 +5,29 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from bln_search.core.errors import DamagedRecordError
 from bln_search.core.metric_description import NO_METRICS
-from bln_search.core.records import ExampleOutcomes
+
+if TYPE_CHECKING:
+    from bln_search.core.example_outcomes import ExampleOutcomes
 
 
 def encode_losses_and_correctness(outcomes: ExampleOutcomes) -> tuple[bytes, bytes]:
     """Losses as deflated little-endian float32, correctness as one bit each."""
+    import numpy as np  # noqa: PLC0415 - commands that read no outcomes start without NumPy
+
     losses = zlib.compress(np.ascontiguousarray(outcomes.losses, dtype="<f4").tobytes(), level=1)
     return losses, np.packbits(outcomes.correct).tobytes()
 
 
 def decode_losses_and_correctness(losses: bytes, correct: bytes, n: int) -> ExampleOutcomes:
     """Decode the outcomes of n examples. Raises DamagedRecordError where the bytes are damaged."""
+    import numpy as np  # noqa: PLC0415 - as above
+
+    from bln_search.core.example_outcomes import ExampleOutcomes  # noqa: PLC0415 - as above
+
     try:
         values = np.frombuffer(zlib.decompress(losses), dtype="<f4").astype(np.float32)
     except (zlib.error, ValueError) as error:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, ProbeResult
 from bln_search.core.states import StudyState, TrialState
-from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import TrialSpec
 from bln_search.storage.outcome_codec import encode_metrics
 from bln_search.storage.tables import StudyRow, TrialRow
+
+if TYPE_CHECKING:
+    from bln_search.specs.study import StudySpec
+    from bln_search.specs.trial import TrialSpec
 
 _CHECKPOINT = ("file", "sha256", "epoch", "judged_under", "validation_loss", "provenance")
 _EVALUATION = ("state", "reason", "n", "loss", "accuracy")

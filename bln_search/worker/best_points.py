@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from bln_search.search.outcomes import find_point_outcome
-from bln_search.specs.records import SampledTrial, StudyRecord, TrialRecord
+from bln_search.specs.records import StudyRecord, TrialRecord
+from bln_search.specs.sampled_trial import SampledTrial
 from bln_search.specs.sections.space import Point
 from bln_search.specs.trial import make_full_trial_spec
 from bln_search.storage.ledger import Ledger

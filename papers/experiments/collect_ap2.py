@@ -7,7 +7,8 @@ from typing import Any
 
 from bench.documents.collection.curves import MAX_CURVES, values_by_epoch
 from bln_search.core.states import TrialState
-from bln_search.specs.records import SampledTrial, StudyRecord
+from bln_search.specs.records import StudyRecord
+from bln_search.specs.sampled_trial import SampledTrial
 from bln_search.specs.sections.search import Objective
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.listing.trials import LearningCurve

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from contextlib import nullcontext
 
 import pytest
@@ -101,13 +99,3 @@ def test_convert_makes_every_norm_a_bln_layer_with_its_features():
     norms = [module for module in network.modules() if isinstance(module, bln_search.BLN)]
     assert [(norm.num_features, norm.feature_axis, norm.batch_size) for norm in norms] == [(4, 1, 25), (6, -1, 25)]
     assert network(torch.randn(2, 3, 8, 8)).shape == (2, 4, 6, 6)
-
-
-def test_importing_packages_of_the_service_loads_no_torch():
-    code = (
-        "import bln_search, bln_search.core, bln_search.specs, bln_search.storage, bln_search.ranking, "
-        "bln_search.reports, bln_search.settings, sys; "
-        "print([name for name in ('torch', 'sklearn', 'ray', 'optuna') if name in sys.modules])"
-    )
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120)
-    assert process.stdout.strip() == "[]"

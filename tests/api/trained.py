@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from bln_search.api import TrainedRow
 from bln_search.api.export.description import ExportedRowMetrics, LossAndAccuracy
+from bln_search.api.export.study_export import TrainedRow
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split

@@ -14,7 +14,8 @@ from bln_search.cli.studies.results.export import RowOptions, choose_exported_ro
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
-from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
 

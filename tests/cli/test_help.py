@@ -7,11 +7,11 @@ import re
 import pytest
 from typer.main import get_command
 
-from bln_search.cli.commands import GROUPS, VERBS, Panel
+from bln_search.cli.commands import VERBS, Panel
 from bln_search.cli.main import app
 from bln_search.settings import Settings
 
-COMMAND = get_command(app)
+COMMAND = get_command(app).load_all()
 VARIABLES = {"--data": "DATA", "--database": "DATABASE", "--device": "DEVICE", "--server": "SERVER", "--token": "TOKEN"}
 
 
@@ -41,8 +41,12 @@ def plain(text):
 def test_panels_hold_every_verb_in_their_order(invoke):
     page = plain(invoke("--help", env={"COLUMNS": "100"}).stdout)
     assert [page.index(f" {panel} ") for panel in Panel] == sorted(page.index(f" {panel} ") for panel in Panel)
-    listed = {name for panel in (VERBS, GROUPS) for names in panel.values() for name in names}
-    assert listed == COMMAND.commands.keys()
+    assert [name for verbs in VERBS.values() for name in verbs] == [*COMMAND.commands]
+
+
+def test_the_list_of_verbs_has_the_first_paragraph_of_their_help():
+    for name, verb in ((name, verb) for named in VERBS.values() for name, verb in named.items()):
+        assert COMMAND.commands[name].help.partition("\n\n")[0] == verb.summary
 
 
 def test_an_option_with_a_variable_names_it(invoke):

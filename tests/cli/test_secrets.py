@@ -56,7 +56,7 @@ def words_of(path, command, folder):
 def commands_with(option):
     found = [
         pytest.param(path, command, id=" ".join(path))
-        for path, command in find_commands(get_command(app))
+        for path, command in find_commands(get_command(app).load_all())
         if option in {parameter.name for parameter in command.params} and path not in NEVER_ENDING
     ]
     assert len(found) > 10
@@ -103,7 +103,7 @@ TOKENS = {
     "quoted": f'"{SECRET}"',
     "not ASCII": f"{SECRET}é",
 }
-LIST = dict(find_commands(get_command(app)))["list",]
+LIST = dict(find_commands(get_command(app).load_all()))["list",]
 
 
 @pytest.mark.parametrize("token", TOKENS.values(), ids=TOKENS)

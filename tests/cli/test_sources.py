@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from bln_search.cli.sources.ledger import LedgerSource
 from bln_search.cli.sources.opening import open_service_client
-from bln_search.cli.sources.studies import LedgerSource, ServiceSource
+from bln_search.cli.sources.service import ServiceSource
 from bln_search.client import ServiceError
 from bln_search.core.enums import Scope, Split
 from bln_search.worker.analysis import compute_and_store_analysis

@@ -16,7 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from bln_search.cli.sources.studies import ServiceSource
+from bln_search.cli.sources.service import ServiceSource
 from bln_search.client import Client, ServiceError
 
 TOKEN = "bln_hush-hush_0123456789"

@@ -6,7 +6,8 @@ import numpy as np
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes, RowKey
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import Evaluation, EvaluationKey, RowKey
 from bln_search.core.states import EvaluationState
 
 KEY = EvaluationKey(InferenceConfiguration("FFFF"), None, 25, Split.TEST)

@@ -22,7 +22,7 @@ PAGES = {page.name: page for page in sorted(DOCS.glob("*.md"))}
 README = ROOT / "README.md"
 OPENAPI_PATHS = json.loads((ROOT / "openapi.json").read_text(encoding="utf-8"))["paths"]
 TEXTS = {**PAGES, README.name: README}
-COMMAND = get_command(app)
+COMMAND = get_command(app).load_all()
 
 
 @dataclass(frozen=True)

@@ -203,17 +203,6 @@ def test_a_stream_ends_with_the_service(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_service_starts_without_what_trains(tmp_path):
-    program = (
-        "import sys, service.server, service.export_openapi; service.export_openapi.openapi_document_as_json();"
-        "bad = {'torch', 'ray', 'optuna', 'sklearn', 'pandas', 'scipy'} & set(sys.modules);"
-        "sys.exit(f'loaded: {bad}' if bad else 0)"
-    )
-    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
-
-
-@pytest.mark.slow
 def test_the_service_answers_before_it_has_worked_two_seconds(tmp_path):
     """Seconds of its processor, the database made in them; on a slow or shared core in units of what imports take."""
     before = os.times()

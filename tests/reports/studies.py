@@ -24,7 +24,7 @@ START = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
 def study(title="a title", extra_text=""):
     spec = parse_study(TEXT.format(title=json.dumps(title)) + extra_text)
-    return StudyRecord(1, spec.name, StudyState.COMPLETE, START, None, {}, spec, 4)
+    return StudyRecord(1, spec.name, StudyState.COMPLETE, START, None, {}, spec.canonical_json(), 4)
 
 
 def trial(number, seed=0, arm="bln", state=TrialState.FINISHED, reason=None, point=None, **origin):

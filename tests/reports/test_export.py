@@ -17,8 +17,13 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.selection.recommendation import recommend_row
-from bln_search.reports import leaderboard_csv, leaderboard_json
-from bln_search.reports.export import export_field_types, leaderboard_jsonl, row_from_json_fields
+from bln_search.reports.export import (
+    export_field_types,
+    leaderboard_csv,
+    leaderboard_json,
+    leaderboard_jsonl,
+    row_from_json_fields,
+)
 from bln_search.reports.leaderboard_columns import LeaderboardView, evaluation_setting_id_of_row
 from bln_search.reports.parquet import leaderboard_parquet
 from tests.ranking.comparisons import compared

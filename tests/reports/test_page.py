@@ -148,16 +148,6 @@ def test_custom_section_is_a_function():
     assert parsed_page.figures()[-1]["layout"]["title"]["text"] == "</script>"
 
 
-def test_page_module_does_not_import_plotly():
-    import subprocess
-    import sys
-
-    code = "import sys, bln_search.reports.page.html as h; h.load_plotly_script()\n"
-    code += "print([n for n in ('plotly', 'pyarrow', 'torch') if n in sys.modules])"
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert process.stdout.strip() == "[]"
-
-
 def test_page_and_manifest_say_that_the_code_changed():
     changed = replace(study(), code_changes=("own_parts.py changed.",))
     context = replace(rich(), study=changed)

@@ -8,12 +8,11 @@ import pytest
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.effect_records import RESIDUAL, SWITCH_INTERACTIONS, VarianceShares
 from bln_search.ranking.leaderboard import Leaderboard
 from bln_search.ranking.paired import compare_rows
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import recommend_row
-from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
-from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.sentences.analysis import analysis_sentences, selection_bias_sentence
 from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.reports.sentences.recommendation import (

@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
-from bln_search.core.records import ExampleOutcomes
 from tests.search.layers.tables import plain_space
 
 

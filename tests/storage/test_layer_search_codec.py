@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 from bln_search.core.errors import DamagedRecordError, LedgerError
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.layer_search_record import FoldScoreSums
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import ExampleOutcomes
 from bln_search.storage.results.layer_search_codec import (
     decode_arrays,
     decode_fold_sums,

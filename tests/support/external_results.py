@@ -6,8 +6,8 @@ import numpy as np
 
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import Split
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.method import Method
-from bln_search.core.records import ExampleOutcomes
 from bln_search.core.states import EvaluationState
 from bln_search.specs.external_results import ExternalEvaluation, ExternalResults, encode_base64
 from bln_search.specs.sections.external import ExternalNetwork

@@ -20,8 +20,9 @@ from starlette.datastructures import State
 
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate, Scope
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.method import Method
-from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey
 from bln_search.settings import Settings
 from bln_search.specs import list_planned_configurations_and_estimates, parse_study
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS

@@ -6,7 +6,8 @@ import numpy as np
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
-from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
 from bln_search.specs import parse_study
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS
 from tests.support.service_world import RUNNER

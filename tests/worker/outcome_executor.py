@@ -8,7 +8,8 @@ import numpy as np
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
-from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import CheckpointRecord, Evaluation, EvaluationKey
 from bln_search.execution.messages import EvaluationDone, TrainingDone
 from bln_search.specs import parse_study
 from tests.worker.objective_executor import Killed

@@ -40,7 +40,8 @@ def commands_section() -> str:
 
 def sorted_commands() -> list[tuple[str, Any]]:
     """Every command with its full name, in the order of `--help`; commands of a panel follow one another."""
-    commands = list(_commands(get_command(app), ()))
+    command: Any = get_command(app)
+    commands = list(_commands(command.load_all(), ()))
     panels = list(dict.fromkeys(_panel(command) for _, command in commands))
     return sorted(commands, key=lambda named: panels.index(_panel(named[1])))
 

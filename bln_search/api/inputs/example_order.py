@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bln_search.core.errors import DataError
-from bln_search.core.records import Evaluation, ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import Evaluation
 from bln_search.data.inputs import Inputs, find_parts_of_structure
 
 Fingerprints = NDArray[np.uint64]

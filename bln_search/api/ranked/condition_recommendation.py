@@ -212,7 +212,7 @@ def _build_recommendation(
         alternative=alternative,
         alternative_cost=alternative_cost,
         as_is=None if current is None else float(values[current]),
-        num_no_better_than_prior=int((~eligible.mask).sum()),
+        num_no_better_than_prior=eligible.mask.count(False),
         basis=eligible.basis,
         is_as_is=current == index,
         margin=_margin_of_values(rows, over),

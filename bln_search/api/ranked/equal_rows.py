@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.records import EvaluationKey, ExampleOutcomes, RowKey
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import EvaluationKey, RowKey
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 

@@ -24,9 +24,10 @@ from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, OutputFileError
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.files.atomic import write_atomically
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
-from bln_search.core.records import EvaluationKey, ExampleOutcomes
+from bln_search.core.records import EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.core.version import VERSION
 from bln_search.norms.row_batching.row_tensor import InferenceRow

@@ -21,8 +21,9 @@ from bln_search.api.ranked.row import (
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
-from bln_search.core.records import EvaluationKey, ExampleOutcomes, RowKey
+from bln_search.core.records import EvaluationKey, RowKey
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.looks import StagedReading

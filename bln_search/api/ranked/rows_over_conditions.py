@@ -88,7 +88,7 @@ class RowsOverConditions:
         names = [over] if over in self.tables else list(self.tables)
         return find_eligible_rows(
             self.losses[:, [list(self.tables).index(name) for name in names]],
-            np.array([[self._accuracy(name, key) for name in names] for key in self.keys]),
+            [[self._accuracy(name, key) for name in names] for key in self.keys],
             [self.tables[name].class_prior for name in names],
             [_count_ranking_examples(self.tables[name]) for name in names],
             self.as_is_index,

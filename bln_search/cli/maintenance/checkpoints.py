@@ -19,7 +19,7 @@ from bln_search.settings import load_settings
 from bln_search.storage.checkpoints.garbage import MIN_AGE, remove_and_count_garbage
 from bln_search.storage.ledger import open_and_upgrade_ledger
 
-app = typer.Typer(help="Files of trained networks: remove those that no study needs.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 _UNITS = {"m": "minutes", "h": "hours", "d": "days"}
 
 

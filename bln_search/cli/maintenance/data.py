@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bln_search.data import DataSet
     from bln_search.data.catalog import CatalogEntry
 
-app = typer.Typer(help="Data sets: list them, verify their files, download them.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of a data set in `data list`.")]
 FetchOption = Annotated[
     Path | None,

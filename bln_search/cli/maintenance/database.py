@@ -14,7 +14,7 @@ from bln_search.settings import load_settings
 from bln_search.storage.ledger import open_ledger_without_schema_check
 from bln_search.storage.migration import newest_known_schema_revision
 
-app = typer.Typer(help="The database: its schema revision and its upgrade.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

@@ -16,7 +16,7 @@ from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.share_links import MAX_DAYS
 
-app = typer.Typer(help="Links that show one study to people without an account.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 _COLUMNS = ("id", "label", "account", "created_at", "expires_at", "revoked_at")
 
 

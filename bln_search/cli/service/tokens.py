@@ -20,7 +20,7 @@ from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger, open_ledger_without_schema_check
 
-app = typer.Typer(help="Access tokens of a service: their scopes and expiry.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 _COLUMNS = ("id", "account", "scope", "label", "created_at", "expires_at", "revoked_at")
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from bln_search.cli.sources.studies import LedgerSource, ServiceSource, StudyFilter, StudySource
+from bln_search.cli.sources.ledger import LedgerSource
+from bln_search.cli.sources.studies import StudyFilter, StudySource
 from bln_search.core.credentials import clean_token
 from bln_search.core.errors import AmbiguousStudyError, SpecError, UnknownStudyError
 from bln_search.core.names import repeated_study_name_message
@@ -32,7 +33,11 @@ def open_study_source(database: str | None, server: str | None, token: str | Non
 
 
 def _make_study_source(opened: Ledger | Client) -> StudySource:
-    return LedgerSource(opened) if isinstance(opened, Ledger) else ServiceSource(opened)
+    if isinstance(opened, Ledger):
+        return LedgerSource(opened)
+    from bln_search.cli.sources.service import ServiceSource
+
+    return ServiceSource(opened)
 
 
 def get_study_to_change(opened: Ledger | Client, name_or_id: str) -> StudyRecord:

@@ -90,7 +90,7 @@ def show(
         return
     if output_format is RecordsFormat.TABLE:
         owner = f"owner {record.owner}, " if record.owner else ""
-        title = f"{record.name} (study {record.id}, {owner}{record.state}) {record.spec.title}".strip()
+        title = f"{record.name} (study {record.id}, {owner}{record.state}) {record.title}".strip()
         print_line(title)
         if record.tags:
             print_line(f"tags: {', '.join(record.tags)}")

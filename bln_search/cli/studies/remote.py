@@ -14,7 +14,8 @@ from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
 from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note, results
 from bln_search.cli.records import print_record
 from bln_search.cli.sources.opening import find_service_address, get_study_to_change, open_service_client
-from bln_search.cli.sources.studies import FOLLOWED_STATES, ServiceSource
+from bln_search.cli.sources.service import ServiceSource
+from bln_search.cli.sources.studies import FOLLOWED_STATES
 from bln_search.cli.studies.progress.display import ServiceEventProgress
 from bln_search.cli.studies.progress.events import EPOCH, StudyTrialCache, format_event_line
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
@@ -233,8 +234,8 @@ def submit_results(
 
     Colleagues then see its leaderboard. Results that the service has already are not stored again.
     """
-    from bln_search.api import load_ranked
     from bln_search.api.ranked.conditions import RankedConditions
+    from bln_search.api.ranked.several_networks import load_ranked
 
     ranked = load_ranked(file)
     if not isinstance(ranked, RankedConditions):

@@ -10,7 +10,7 @@ from bln_search.cli import options
 from bln_search.cli.environment import check_executor_options, make_execution_environment, make_executor
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note
-from bln_search.cli.sources.studies import LedgerSource
+from bln_search.cli.sources.ledger import LedgerSource
 from bln_search.cli.studies.progress.display import choose_progress_watcher
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
 from bln_search.core.garbage_collection import load_modules_without_garbage_collection

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from bln_search.core.errors import DataError, ModelError
-from bln_search.core.records import ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.tree.configuration_space import PerLayerEvaluatorOptions, build_space_and_excluded_options
 from bln_search.evaluation.tree.graph.segments import SegmentedNetwork

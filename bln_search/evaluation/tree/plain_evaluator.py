@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from bln_search.core.errors import ModelError
-from bln_search.core.records import ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.isolated_passes import IsolatedPasses
 from bln_search.evaluation.row_evaluator import require_output_tensor

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import ExampleOutcomes
 from bln_search.data.inputs import have_same_shape, require_single_tensor
 from bln_search.evaluation.batches import MiniBatch, group_adjacent_batches
 from bln_search.evaluation.chunking import retain_freed_memory

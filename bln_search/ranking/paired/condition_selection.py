@@ -26,6 +26,7 @@ from bln_search.ranking.paired.condition_comparison import (
     relate_examples_of_conditions,
 )
 from bln_search.ranking.paired.crossed_anova import ContrastEstimates
+from bln_search.ranking.paired.difference_prior import estimate_difference_prior
 from bln_search.ranking.paired.sum_of_means import compare_sums_of_means_with_zero
 from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.selection.condition_criteria import (
@@ -136,7 +137,7 @@ def _excess_over_best_row(tables: Sequence[OutcomeTable], losses: Floats, criter
         for name, values in result.items():
             values[members] = getattr(part, name)
     values = compute_criterion_values(losses, criterion)
-    prior = DifferencePrior.estimate(values, np.delete(result["variance"], best))
+    prior = estimate_difference_prior(values, np.delete(result["variance"], best))
     return _Excesses(**result, prior=prior)
 
 

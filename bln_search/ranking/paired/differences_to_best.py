@@ -28,6 +28,7 @@ from bln_search.ranking.paired.crossed_anova import (
     ContrastVariances,
     contrast_variances_of_pairs,
 )
+from bln_search.ranking.paired.difference_prior import estimate_difference_prior
 from bln_search.ranking.paired.distinct_rows import DistinctRows, find_distinct_rows
 from bln_search.ranking.paired.seed_variances import Pairs
 from bln_search.ranking.paired.table import Floats, OutcomeTable
@@ -105,7 +106,7 @@ def compare_rows_with_best(
     pairs, num_complete = _list_pairs(num_rows, of_best, is_preferred)
     contrasts = contrasts_of_pairs((rows.kept[pairs[0]], rows.kept[pairs[1]]))
     tested = contrasts.test(pairs, num_rows, margin, sampled_from=num_complete, intervals=len(others))
-    prior = DifferencePrior.estimate(np.append(tested.mean[: len(others)], 0.0), contrasts.variance[num_complete:])
+    prior = estimate_difference_prior(np.append(tested.mean[: len(others)], 0.0), contrasts.variance[num_complete:])
     if num_complete:
         pairs = pairs[0][:num_complete], pairs[1][:num_complete]
         tested = tested.take(np.arange(num_complete))

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.enums import PopulationEstimate
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.layer_search_record import LayerSearchRecord
 from bln_search.core.loss_description import LossDescription
 from bln_search.core.per_layer import ConfigurationSpace
-from bln_search.core.records import ExampleOutcomes
 from bln_search.ranking.paired.crossed_anova import contrast_variances_of_pairs
 from bln_search.ranking.paired.table import OutcomeTable
 from bln_search.ranking.per_layer import (

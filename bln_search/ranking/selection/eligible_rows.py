@@ -8,12 +8,10 @@ then prefer the row that knows least, so accuracies decide which rows are eligib
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-
-import numpy as np
-from numpy.typing import NDArray
+from statistics import fmean
 
 from bln_search.core.class_prior import ClassPriorBaseline
 
@@ -37,13 +35,13 @@ class EligibilityBasis(StrEnum):
 class EligibleRows:
     """Which rows may be recommended, (K,), and why."""
 
-    mask: NDArray[np.bool_]
+    mask: tuple[bool, ...]
     basis: EligibilityBasis
 
 
 def find_eligible_rows(
-    losses: NDArray[np.float64],
-    accuracies: NDArray[np.float64],
+    losses: Iterable[Sequence[float]],
+    accuracies: Sequence[Sequence[float]],
     class_priors: Sequence[ClassPriorBaseline | None],
     examples: Sequence[int],
     current: int | None = None,
@@ -59,14 +57,26 @@ def find_eligible_rows(
         examples: Number of examples of each condition.
         current: Index of the row in use; None where there is none.
     """
-    is_better = np.any(losses < [math.inf if prior is None else prior.loss for prior in class_priors], axis=1)
-    if is_better.any():
-        return EligibleRows(is_better, EligibilityBasis.LOSS)
-    chance = np.array([prior.accuracy for prior in class_priors if prior is not None])
-    if not np.any(accuracies > chance + 2 * np.sqrt(chance * (1 - chance) / examples)):
-        return EligibleRows(np.ones(len(losses), bool), EligibilityBasis.NONE)
-    is_better = np.any(accuracies > chance, axis=1)
+    bounds = [math.inf if prior is None else prior.loss for prior in class_priors]
+    mask = tuple(any(loss < bound for loss, bound in zip(of_row, bounds, strict=True)) for of_row in losses)
+    if any(mask):
+        return EligibleRows(mask, EligibilityBasis.LOSS)
+    chance = [math.inf if prior is None else prior.accuracy for prior in class_priors]
+    certain = [
+        share + 2 * math.sqrt(share * (1 - share) / n) if math.isfinite(share) else math.inf
+        for share, n in zip(chance, examples, strict=True)
+    ]
+    if not any(_exceeds_any(of_row, certain) for of_row in accuracies):
+        return EligibleRows((True,) * len(mask), EligibilityBasis.NONE)
+    mask = tuple(_exceeds_any(of_row, chance) for of_row in accuracies)
     if current is not None:
-        is_better &= accuracies.mean(axis=1) >= accuracies[current].mean()
-        is_better[current] = True
-    return EligibleRows(is_better, EligibilityBasis.ACCURACY)
+        least = fmean(accuracies[current])
+        mask = tuple(
+            position == current or (is_better and fmean(of_row) >= least)
+            for position, (is_better, of_row) in enumerate(zip(mask, accuracies, strict=True))
+        )
+    return EligibleRows(mask, EligibilityBasis.ACCURACY)
+
+
+def _exceeds_any(values: Sequence[float], bounds: Sequence[float]) -> bool:
+    return any(value > bound for value, bound in zip(values, bounds, strict=True))

@@ -3,7 +3,7 @@
 An observed difference d of variance v is a noisy estimate, and a selected one: the best row was selected for a low mean
 loss. Its expected true value is shrunk (empirical Bayes): true differences of two rows have a normal prior of mean 0
 and variance p, which makes the posterior N(w·d, w·v) with w = p/(p + v). Two estimates of p compete, and the larger one
-counts: one from all pairs of rows (`DifferencePrior.estimate`), and d² − v of this pair alone (which makes it the
+counts: one from all pairs of rows (`estimate_difference_prior`), and d² − v of this pair alone (which makes it the
 positive-part estimator of James & Stein 1961). Where rows differ by no more than noise, nothing is expected.
 
 Where the best of R − 1 rows is compared with the row that is in use, the selection is stronger. The largest of R − 1
@@ -18,9 +18,6 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-import numpy as np
-from numpy.typing import NDArray
-
 DEFAULT_MARGIN = 0.01
 """Difference of mean losses in nats up to which rows are practically equal, by default."""
 
@@ -29,9 +26,6 @@ _DEFAULT_RELATIVE_MARGIN = 0.01
 
 MAX_PROBABILITY_OF_HARM = 0.1
 """Probability, up to which a row replaces the row in use, that it is worse by more than the margin."""
-
-_MEDIAN_SQUARE = NormalDist().inv_cdf(0.75) ** 2
-"""Median of the square of a standard normal value."""
 
 
 def default_margin(lowest: float, *, has_correctness: bool) -> float:
@@ -70,23 +64,6 @@ class DifferencePrior:
     """
 
     variance: float
-
-    @classmethod
-    def estimate(cls, means: NDArray[np.float64], variances: NDArray[np.float64]) -> DifferencePrior:
-        """Estimate the prior: the typical squared difference of two rows minus the mean of its variance, at least 0.
-
-        The typical one is the median over all pairs, divided by that of a squared standard normal value, so that a few
-        rows which are far from all others count little.
-
-        Args:
-            means: Mean loss of each row, but for a constant that all rows share.
-            variances: Variances of differences of rows.
-        """
-        if len(means) < 2:
-            return cls(0.0)
-        first, second = np.triu_indices(len(means), 1)
-        typical = np.median(np.square(means[first] - means[second])) / _MEDIAN_SQUARE
-        return cls(max(0.0, float(typical - np.mean(variances))))
 
     def expected_difference(self, difference: float, variance: float, candidates: int = 1) -> float:
         """Expected true value of a difference, not below 0.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.records import RowKey
@@ -180,8 +178,8 @@ def recommend_row(
 
 
 def _find_eligible_compared_rows(comparison: Comparison, class_prior: ClassPriorBaseline | None) -> EligibleRows:
-    losses = np.array([[row.loss] for row in comparison.rows])
-    accuracies = np.array([[np.nan if row.accuracy is None else row.accuracy] for row in comparison.rows])
+    losses = [[row.loss] for row in comparison.rows]
+    accuracies = [[math.nan if row.accuracy is None else row.accuracy] for row in comparison.rows]
     return find_eligible_rows(losses, accuracies, [class_prior], [comparison.examples], comparison.current)
 
 

@@ -11,15 +11,10 @@ from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.method import Statistic, StatisticSource
+from bln_search.ranking.effect_records import RESIDUAL, SWITCH_INTERACTIONS
 
 Cell = tuple[InferenceConfiguration, str | None, int, int]
 """Configuration, population estimate (None where no population value is read), inference batch size and seed."""
-
-SWITCH_INTERACTIONS = "switches together"
-"""Stored name of the share of all interactions among switches."""
-
-RESIDUAL = "rest"
-"""Stored name of the share that no factor explains."""
 
 
 class VarianceShare(NamedTuple):

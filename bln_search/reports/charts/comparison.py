@@ -7,7 +7,7 @@ from typing import Any
 
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import ComparedRow, Comparison, RowVerdict
-from bln_search.ranking.study_effects import VarianceShares
+from bln_search.ranking.effect_records import VarianceShares
 from bln_search.reports.charts.chart import (
     COLOURS,
     Chart,

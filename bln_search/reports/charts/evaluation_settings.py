@@ -20,9 +20,10 @@ from bln_search.reports.charts.configurations import (
 )
 from bln_search.reports.charts.search import SearchPointResult, flatten_parameters
 from bln_search.reports.sentences.leaderboard import find_unranked_reason
-from bln_search.specs.records import SampledTrial, TrialRecord
+from bln_search.specs.records import TrialRecord
+from bln_search.specs.sampled_trial import SampledTrial
+from bln_search.specs.sections.space import HORIZON_KEY
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import HORIZON_KEY
 
 _MAX_POINTS = 8
 

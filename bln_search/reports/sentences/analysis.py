@@ -8,11 +8,10 @@ from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import Comparison, Verdict
+from bln_search.ranking.effect_records import RESIDUAL, SWITCH_INTERACTIONS, VarianceShares
 from bln_search.ranking.selection.normalization_benefit import compute_normalization_benefit
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
-from bln_search.ranking.statistics.eta_squared import RESIDUAL, SWITCH_INTERACTIONS
-from bln_search.ranking.study_effects import VarianceShares
 from bln_search.reports.sentences.conditions import condition_facts
 from bln_search.reports.sentences.leaderboard import RANKED_ON_TEST, format_sentence
 from bln_search.reports.sentences.recommendation import (

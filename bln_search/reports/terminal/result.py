@@ -12,8 +12,8 @@ from rich.text import Text
 from bln_search.core.enums import Split
 from bln_search.core.method import Statistic
 from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.effect_records import SwitchEffectsOfSetting
 from bln_search.ranking.statistics.intervals import ConfidenceInterval
-from bln_search.ranking.study_effects import SwitchEffectsOfSetting
 from bln_search.reports.formatting import format_signed_interval
 from bln_search.reports.sentences.analysis import summarize_analysis
 from bln_search.reports.tables.columns import CellKind, Column

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from bln_search.evaluation.tree.trie import Digits
 from bln_search.ranking.statistics.intervals import ALPHA
@@ -88,7 +88,7 @@ def _mask_of_not_worse_candidates(means: Floats) -> NDArray[np.bool_]:
     error = differences.std(1, ddof=1) / np.sqrt(count)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(error > 0, differences.mean(1) / error, np.where(differences.mean(1) > 0, np.inf, 0.0))
-    critical_value = stats.t.isf(ALPHA / max(1, len(means) - 1), count - 1)
+    critical_value = -special.stdtrit(count - 1, ALPHA / max(1, len(means) - 1))
     not_worse: NDArray[np.bool_] = finite & ~(t > critical_value)
     return not_worse
 

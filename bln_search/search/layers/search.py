@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from bln_search.core.enums import LayerSearchAlgorithm
 from bln_search.core.errors import DataError, ModelError
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
-from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.tree.per_layer_evaluator import PerLayerEvaluator
 from bln_search.evaluation.tree.score_sums import RunningScoreSums

@@ -27,7 +27,7 @@ from bln_search.search.optuna.distributions import (
 from bln_search.search.optuna.records import OptunaRecords, make_records_error
 from bln_search.search.optuna.samplers import make_optuna_pruner, make_optuna_sampler
 from bln_search.search.outcomes import find_point_outcome
-from bln_search.specs.records import SampledTrial
+from bln_search.specs.sampled_trial import SampledTrial
 from bln_search.specs.sections.search import Pruner, SearchSpec
 from bln_search.specs.sections.space import Point, Space
 

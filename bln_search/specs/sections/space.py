@@ -22,6 +22,9 @@ from bln_search.specs.sections.schedule import Fraction, Schedule
 from bln_search.specs.spec_section import SpecSection, require_unique
 
 SECTIONS = ("arm", "training", "model")
+HORIZON_KEY = "search.horizon"
+"""Key of the horizon in the parameters of a search trial, which separates it from the full training at that point."""
+
 _GOLDEN = (5**0.5 - 1) / 2
 Point = dict[str, Any]
 """One value of the dimension of every key of a space."""

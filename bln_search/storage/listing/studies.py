@@ -145,6 +145,12 @@ class StudyLists:
         changes = () if row.code is None else StudyCode.decode(row.code).change_sentences
         return StudyListItemWithSpec(**values, spec_json=row.spec, code_changes=changes)
 
+    def list_names(self, beginning: str) -> list[str]:
+        """The names of studies that begin with a text, in alphabetical order."""
+        query = select(StudyRow.name).where(StudyRow.name.startswith(beginning, autoescape=True))
+        with self.database.read_session() as session:
+            return list(session.scalars(query.distinct().order_by(StudyRow.name)))
+
     def count_studies(self, owner: str | None) -> int:
         """The number of studies of an owner; of all owners if None."""
         with self.database.read_session() as session:

@@ -21,7 +21,7 @@ from bln_search.core.states import (
     displayed_trial_state,
 )
 from bln_search.specs.records import TrialRecord, encode_point_as_json
-from bln_search.specs.trial import HORIZON_KEY
+from bln_search.specs.sections.space import HORIZON_KEY
 from bln_search.storage.database import Database
 from bln_search.storage.pagination import PageRequest, Sorts, iter_equality_conditions, limit_to_page_plus_one
 from bln_search.storage.tables import AttemptRow, EventRow, StudyRow, TrialRow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, select
 
@@ -14,7 +14,6 @@ from bln_search.core.records import (
     GEOMETRY,
     Evaluation,
     EvaluationKey,
-    ExampleOutcomes,
     LayerWeightNormAndCurvature,
     RowKey,
     StatisticDrift,
@@ -36,6 +35,9 @@ from bln_search.storage.results.changed_results import (
 )
 from bln_search.storage.results.evaluation_rows import iter_evaluations_of_study, read_results_and_arms_and_points
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
+
+if TYPE_CHECKING:
+    from bln_search.core.example_outcomes import ExampleOutcomes
 
 _BATCH = 20
 """Number of evaluations whose outcomes are read in one query."""

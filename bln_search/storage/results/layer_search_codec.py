@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import DamagedRecordError, LedgerError
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
 from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationOptions
-from bln_search.core.records import ExampleOutcomes
 
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from sqlalchemy import delete, select
 from sqlalchemy.exc import IntegrityError
@@ -13,12 +14,13 @@ from sqlalchemy.orm import Session
 from bln_search.core.errors import IdempotencyConflictError, UnknownStudyError
 from bln_search.core.states import StopRequest, StudyState, TrialState, check_state_transition
 from bln_search.core.tags import check_and_sort_unique_tags
-from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import count_trials_upper_bound, list_planned_trial_specs
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.row_factories import make_study_row, make_waiting_trial_rows
 from bln_search.storage.tables import IdempotencyKeyRow, StudyRow, StudyTagRow
+
+if TYPE_CHECKING:
+    from bln_search.specs.study import StudySpec
 
 OPEN_STATES = (StudyState.ACCEPTED, StudyState.RUNNING)
 """States of a study that waits for a worker, or has one."""
@@ -58,6 +60,11 @@ def find_study_id(session: Session, owner: str, name: str, digest: str) -> int |
 
 def add_study(session: Session, study: StudySpec, now: datetime, owner: str = "") -> int:
     """Store a study with its trials; returns its id."""
+    from bln_search.specs.trial import (  # noqa: PLC0415 - a list of studies loads no sections
+        count_trials_upper_bound,
+        list_planned_trial_specs,
+    )
+
     trials = list_planned_trial_specs(study)
     row = make_study_row(study, now, owner, count_trials_upper_bound(study))
     session.add(row)

@@ -13,7 +13,6 @@ from bln_search.core.errors import AmbiguousStudyError
 from bln_search.core.names import ambiguous_study_name_message
 from bln_search.core.states import StudyState, TrialState
 from bln_search.specs.records import StudyRecord
-from bln_search.specs.study import StudySpec
 from bln_search.storage.tables import StudyRow, TrialRow
 
 
@@ -81,7 +80,7 @@ def make_study_record(row: StudyRow, trials: dict[TrialState, int]) -> StudyReco
         created_at=row.created_at,
         ended_at=row.ended_at,
         trials=trials,
-        spec=StudySpec.model_validate_json(row.spec),
+        spec_json=row.spec,
         planned=max(row.planned, sum(trials.values())),
         reason=row.reason,
         owner=row.owner,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, joinedload, selectinload
@@ -11,7 +12,6 @@ from bln_search.core.code_identity import CodeVersion, StudyCode
 from bln_search.core.errors import StudyBusyError, StudyLeaseLostError, UnknownStudyError
 from bln_search.core.states import ENDED, StopRequest, StudyState, TrialState
 from bln_search.specs.records import StudyRecord
-from bln_search.specs.study import StudySpec
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.leases import LEASE
@@ -36,6 +36,9 @@ from bln_search.storage.studies.lost_runners import release_lost_studies
 from bln_search.storage.tables import EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.attempts import AttemptRepository, list_running_attempts
 from bln_search.storage.trials.running_attempts import reopen_failed_trials
+
+if TYPE_CHECKING:
+    from bln_search.specs.study import StudySpec
 
 _WORKER_ERROR = "worker_error"
 """Kind of the event of an unexpected error."""

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from bln_search.core.enums import Split
 from bln_search.core.states import TrialState, check_state_transition
-from bln_search.specs.records import SampledTrial, TrialRecord
-from bln_search.specs.trial import TrialSpec
+from bln_search.specs.records import TrialRecord
+from bln_search.specs.sampled_trial import SampledTrial
 from bln_search.storage.database import Database
 from bln_search.storage.events import NewEvent, append_event, append_events
 from bln_search.storage.needed_files import read_freed_times_by_file
 from bln_search.storage.row_factories import make_waiting_trial_rows
 from bln_search.storage.tables import CheckpointRow, EvaluationRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.records import make_trial_record, read_trial_records, select_trials_with_checkpoints
+
+if TYPE_CHECKING:
+    from bln_search.specs.trial import TrialSpec
 
 _OPEN = (TrialState.WAITING, TrialState.TRAINED)
 

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from itertools import chain
 from statistics import fmean
 
-import numpy as np
-
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import Comparison
@@ -117,10 +115,10 @@ def _find_eligible_rows(
 ) -> EligibleRows:
     conditions = [list(by_condition.values()) for by_condition in rows.values()]
     if not conditions:
-        return EligibleRows(np.ones(0, bool), EligibilityBasis.LOSS)
+        return EligibleRows((), EligibilityBasis.LOSS)
     return find_eligible_rows(
-        np.array([[_mean_loss(by_seed.values()) for by_seed in of_row] for of_row in conditions]),
-        np.array([[_mean_accuracy(by_seed.values()) for by_seed in of_row] for of_row in conditions]),
+        [[_mean_loss(by_seed.values()) for by_seed in of_row] for of_row in conditions],
+        [[_mean_accuracy(by_seed.values()) for by_seed in of_row] for of_row in conditions],
         [class_prior] * len(conditions[0]),
         [next(iter(by_seed.values())).evaluation.n for by_seed in conditions[0]],
         list(rows).index(current) if current is not None and current in rows else None,

@@ -22,7 +22,7 @@ from typing import BinaryIO, Self
 
 import torch
 
-from bln_search.api import TrainedRow, export_trained_row
+from bln_search.api.export.study_export import TrainedRow, export_trained_row
 from bln_search.core.enums import ArchiveContents, ExportStep
 from bln_search.core.errors import (
     BlnSearchError,

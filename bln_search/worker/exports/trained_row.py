@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bln_search.api import TrainedRow
 from bln_search.api.export.description import ExportedRowMetrics, LossAndAccuracy
+from bln_search.api.export.study_export import TrainedRow
 from bln_search.core.errors import ExportError
 from bln_search.core.exports import ExportRecord
 from bln_search.core.records import Evaluation, RowKey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bln_search.api import export_trained_row
+from bln_search.api.export.study_export import export_trained_row
 from bln_search.core.checkpoints import FolderStore
 from tests.api.export.exported_rows import NETWORKS
 from tests.api.trained import row_of, train

@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional as F
 
 import bln_search
-from bln_search.api import export_trained_row
+from bln_search.api.export.study_export import export_trained_row
 from bln_search.api.export.writing import ExportPlan
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import ExportError

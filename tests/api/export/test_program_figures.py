@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from bln_search.api import export_trained_row
+from bln_search.api.export.study_export import export_trained_row
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.enums import ExportFormat
 from bln_search.core.errors import ExportError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bln_search.api import export_trained_row
+from bln_search.api.export.study_export import export_trained_row
 from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import DataError, ExportError
 from bln_search.data import DataSet

@@ -12,7 +12,8 @@ from bln_search.api.inputs.example_order import fingerprint_examples, reorder_ev
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError
-from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.data.inputs import make_structured_inputs
 
 X, Y = torch.randn(30, 2, 3, generator=torch.Generator().manual_seed(0)), torch.arange(30) % 4

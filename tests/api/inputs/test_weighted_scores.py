@@ -16,8 +16,8 @@ import bln_search
 from bln_search.api.inputs.score import parse_score
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.per_layer import PerLayerConfiguration
-from bln_search.core.records import ExampleOutcomes
 from bln_search.evaluation.scoring import score_examples
 from tests.support.tiers import latin, thinned
 

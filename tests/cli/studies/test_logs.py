@@ -58,7 +58,7 @@ def test_csv_has_an_event_per_row(logged, world, in_every_format):
 
 
 def test_a_running_study_is_followed_to_its_end(world, invoke, monkeypatch):
-    monkeypatch.setattr("bln_search.cli.sources.studies._POLL_SECONDS", 0.01)
+    monkeypatch.setattr("bln_search.cli.sources.ledger._POLL_SECONDS", 0.01)
     study_id = world.queue.submit_study(study("running", seeds=(0,)), "ada").study_id
     world.ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
 

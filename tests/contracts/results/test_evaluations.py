@@ -10,7 +10,8 @@ from sqlalchemy.exc import IntegrityError
 
 from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.enums import ProbeKind, Split
-from bln_search.core.records import Evaluation, EvaluationKey, ExampleOutcomes, ProbeResult
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.records import Evaluation, EvaluationKey, ProbeResult
 from bln_search.core.states import EvaluationState
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation, group_evaluations_by_row

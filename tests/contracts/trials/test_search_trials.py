@@ -5,7 +5,8 @@ from __future__ import annotations
 from bln_search.core.records import EpochRecord
 from bln_search.core.states import StudyState
 from bln_search.specs import parse_study
-from bln_search.specs.trial import HORIZON_KEY, make_full_trial_spec
+from bln_search.specs.sections.space import HORIZON_KEY
+from bln_search.specs.trial import make_full_trial_spec
 from tests.contracts.trained_studies import begin_study, finish_trial
 
 RATE = "training.learning_rate"

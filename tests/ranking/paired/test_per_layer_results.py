@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from bln_search.core.enums import LayerScope, LayerSearchAlgorithm, PopulationEstimate
+from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
-from bln_search.core.records import ExampleOutcomes
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.per_layer_results import (

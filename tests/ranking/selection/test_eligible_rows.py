@@ -25,17 +25,17 @@ PRIOR = ClassPriorBaseline(loss=1.0, accuracy=0.5)  # two standard errors of 100
 def test_loss_decides_then_accuracy_beyond_chance(losses, accuracies, current, basis, eligible):
     columns = (np.array(values)[:, None] for values in (losses, accuracies))
     found = find_eligible_rows(*columns, [PRIOR], [100], current)
-    assert (found.basis, found.mask.tolist()) == (EligibilityBasis(basis), eligible)
+    assert (found.basis, [*found.mask]) == (EligibilityBasis(basis), eligible)
 
 
 def test_one_condition_suffices():
     accuracies = np.array([[0.7, 0.5], [0.5, 0.7], [0.5, 0.5]])
     found = find_eligible_rows(np.array([[0.9, 2.0], [2.0, 0.9], [1.0, 1.0]]), accuracies, [PRIOR] * 2, [100] * 2)
-    assert (found.basis, found.mask.tolist()) == (EligibilityBasis.LOSS, [True, True, False])
+    assert (found.basis, [*found.mask]) == (EligibilityBasis.LOSS, [True, True, False])
     found = find_eligible_rows(np.full((3, 2), 1.0), accuracies, [PRIOR] * 2, [100] * 2)
-    assert (found.basis, found.mask.tolist()) == (EligibilityBasis.ACCURACY, [True, True, False])
+    assert (found.basis, [*found.mask]) == (EligibilityBasis.ACCURACY, [True, True, False])
 
 
 def test_every_row_is_eligible_where_the_class_frequencies_are_unknown():
     found = find_eligible_rows(np.array([[5.0], [9.0]]), np.full((2, 1), np.nan), [None], [100])
-    assert (found.basis, found.mask.tolist()) == (EligibilityBasis.LOSS, [True, True])
+    assert (found.basis, [*found.mask]) == (EligibilityBasis.LOSS, [True, True])

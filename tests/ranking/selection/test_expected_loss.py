@@ -11,6 +11,7 @@ from scipy import stats
 
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.compare import compare_with_best
+from bln_search.ranking.paired.difference_prior import estimate_difference_prior
 from bln_search.ranking.selection.expected_loss import DifferencePrior
 
 
@@ -36,9 +37,9 @@ def draw_means(rng, rows=150):
 def test_prior_variance_is_that_of_true_differences_also_beside_a_diverged_row():
     rng = np.random.default_rng(0)
     tables = [draw_means(rng) for _ in range(100)]
-    estimates = [DifferencePrior.estimate(*table).variance for table in tables]
+    estimates = [estimate_difference_prior(*table).variance for table in tables]
     assert np.mean(estimates) == pytest.approx(2 * 0.3**2, rel=0.03)
-    diverged = [DifferencePrior.estimate(np.append(means, 1e6), variances).variance for means, variances in tables]
+    diverged = [estimate_difference_prior(np.append(means, 1e6), variances).variance for means, variances in tables]
     assert np.mean(diverged) == pytest.approx(2 * 0.3**2, rel=0.06)
 
 
@@ -91,7 +92,7 @@ def test_without_other_rows_the_pair_estimates_the_prior_as_james_and_stein(diff
 )
 def test_extreme_tables(means, variances, difference, variance, expected):
     with np.errstate(over="ignore"):
-        prior = DifferencePrior.estimate(np.array(means), np.array(variances))
+        prior = estimate_difference_prior(np.array(means), np.array(variances))
     found = prior.expected_difference(difference, variance)
     assert math.isfinite(found)
     assert found == pytest.approx(expected)

@@ -12,9 +12,9 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.configuration_explanation import explain_configuration
 from bln_search.core.enums import Split
 from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.effect_records import SwitchEffectOrInteraction, SwitchEffectsOfSetting, VarianceShares
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import recommend_row
-from bln_search.ranking.study_effects import SwitchEffectOrInteraction, SwitchEffectsOfSetting, VarianceShares
 from bln_search.reports.terminal.result import RenderableResultSummary
 from tests.ranking.comparisons import compared
 from tests.reports.selections import SELECTED

@@ -12,7 +12,7 @@ from html import unescape
 import pytest
 from rich.console import Console
 
-from bln_search.cli.sources.studies import ServiceSource
+from bln_search.cli.sources.service import ServiceSource
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Split
 from bln_search.core.records import CheckpointRecord

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from bln_search.cli import options
+from bln_search.cli.completion import complete_study_name
 from bln_search.cli.output import RecordsFormat, print_note, results
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources.opening import open_study_source
@@ -36,7 +37,12 @@ _COLUMNS = (
 
 StudiesArgument = Annotated[
     list[str],
-    typer.Argument(metavar="STUDY STUDY...", help="Two to six names or numbers of studies.", show_default=False),
+    typer.Argument(
+        metavar="STUDY STUDY...",
+        help="Two to six names or numbers of studies.",
+        show_default=False,
+        autocompletion=complete_study_name,
+    ),
 ]
 
 

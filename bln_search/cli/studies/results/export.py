@@ -23,13 +23,13 @@ from bln_search.cli.options import (
     TokenOption,
 )
 from bln_search.cli.output import DocumentFormat, make_progress_line_printer, print_line
+from bln_search.cli.sources.ledger import LedgerSource
 from bln_search.cli.sources.opening import (
     find_service_address,
     get_study_to_change,
     open_database_ignoring_service,
     open_service_client,
 )
-from bln_search.cli.sources.studies import LedgerSource
 from bln_search.cli.studies.wording import NO_WORKER
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import ArchiveContents
@@ -201,7 +201,7 @@ def export_from_database(
     board = ledger.results.rank_rows_of_study(study_record.id, study_record.spec)
     row = choose_exported_row(ledger, study_record, board, options)
     trial = ledger.exports.get_trial_to_export(study_record.id, row.key, options.seed)
-    from bln_search.api import export_trained_row
+    from bln_search.api.export.study_export import export_trained_row
     from bln_search.data import load_data_set
     from bln_search.worker.exports.trained_row import load_trained_row
 

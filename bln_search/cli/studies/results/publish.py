@@ -10,8 +10,9 @@ import typer
 
 from bln_search.cli.options import DatabaseOption, OutputOption, ServerOption, StudyArgument, TokenOption
 from bln_search.cli.output import check_output_path_writable, print_note, write_file_atomically, write_to_file_or_stdout
+from bln_search.cli.sources.ledger import LedgerSource
 from bln_search.cli.sources.opening import open_database_ignoring_service, open_study_source
-from bln_search.cli.sources.studies import LedgerSource, StudySource
+from bln_search.cli.sources.studies import StudySource
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.environment_info import collect_environment_info

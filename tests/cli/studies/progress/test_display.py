@@ -132,7 +132,9 @@ def event(kind, after, trial=1, **data):
 def test_events_of_a_service_give_the_same_estimate():
     clock = Clock()
     spec = parse_study(STUDY)
-    record = StudyRecord(1, spec.name, StudyState.RUNNING, datetime(2026, 5, 1, tzinfo=UTC), None, {}, spec, 4)
+    record = StudyRecord(
+        1, spec.name, StudyState.RUNNING, datetime(2026, 5, 1, tzinfo=UTC), None, {}, spec.canonical_json(), 4
+    )
     followed = progress.ServiceEventProgress(record, clock)
     assert followed.record_event_and_make_line_if_due(event("attempt_started", 0)) is None
     clock.now = 60.0
