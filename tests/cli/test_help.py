@@ -14,6 +14,9 @@ from bln_search.settings import Settings
 COMMAND = get_command(app).load_all()
 VARIABLES = {"--data": "DATA", "--database": "DATABASE", "--device": "DEVICE", "--server": "SERVER", "--token": "TOKEN"}
 
+WITHOUT_VARIABLE = [("--database", verb) for verb in ("cancel", "pause", "resume")]
+"""Options by verb that are used only if they are given: otherwise a service is."""
+
 
 def verbs(command=COMMAND, words=()):
     """Every verb, by its words."""
@@ -54,7 +57,7 @@ def test_an_option_with_a_variable_names_it(invoke):
     for words, verb in verbs().items():
         for found in options(verb):
             setting = VARIABLES.get(found.opts[0])
-            if setting is not None:
+            if setting is not None and (found.opts[0], *words) not in WITHOUT_VARIABLE:
                 assert setting.lower() in Settings.model_fields
                 assert f"[env: BLN_SEARCH_{setting}]" in found.help.replace("\\", ""), words
 
