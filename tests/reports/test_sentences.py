@@ -46,6 +46,10 @@ def recommended(*configurations, class_prior=None, **options):
         pytest.param(recommended("FFFF", "TTTT", step=0.05), id="deterministic alternative"),
         pytest.param(recommended("FFFF", "TTTT", class_prior=ClassPriorBaseline(1.015, 1.0)), id="class frequencies"),
         pytest.param(recommended("FFFF", "TTTT", class_prior=ClassPriorBaseline(1.0, 0.1)), id="accuracies"),
+        pytest.param(
+            recommended("FFFF", "TTTT", class_prior=ClassPriorBaseline(1.0, 1.0), current="TTTT", step=0.5),
+            id="current and nothing learned",
+        ),
         pytest.param(recommended("TTTT", "FTTT", current="FTTT"), id="current"),
         pytest.param(recommended("TTTT", "FTTT", current="FTTT", step=0.2), id="better than current"),
     ],

@@ -80,7 +80,8 @@ class RecommendationOverConditions:
         """The recommendation in lines: the row, then facts."""
         sizes = "" if self.is_independent else f" at mini-batches of {self.row.row.batch_size}"
         dependence = "independent of" if self.is_independent else "depends on"
-        excess = "the lowest" if self.excess <= 0 else f"{self.excess:.4f} above the lowest"
+        rows = " of the rows that may be recommended" if self.num_no_better_than_prior else ""
+        excess = f"the lowest{rows}" if self.excess <= 0 else f"{self.excess:.4f} above the lowest{rows}"
         headline = (
             f"{_CRITERION_LABELS.get(self.over, f'Condition {self.over}')}: use {self.row}{sizes} – {self.value:.4f}, "
             f"{excess}, {dependence} the mini-batch"
@@ -105,10 +106,10 @@ class RecommendationOverConditions:
         return [*facts, *class_frequencies_facts(self.num_no_better_than_prior, self.basis, where)]
 
     def _reason_for_keeping_current_row(self) -> str:
-        fact = (
-            "this is the current configuration of the network: on other examples its expected value is practically the "
-            "lowest, or a change may do harm"
-        )
+        fact = "this is the current configuration of the network"
+        if self.basis is EligibilityBasis.NONE:
+            return fact
+        fact += ": on other examples its expected value is practically the lowest, or a change may do harm"
         if self.excess <= 0:
             return fact
         return f"{fact}. The lowest is {self.lowest}: {self.value - self.excess:.4f}"

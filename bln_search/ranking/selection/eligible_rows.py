@@ -23,7 +23,7 @@ class EligibilityBasis(StrEnum):
         LOSS: Their loss is below that of the class frequencies, or these are unknown.
         ACCURACY: No row has such a loss; their accuracy is above that of the class frequencies, that of one row by more
             than two standard errors.
-        NONE: No row has such an accuracy either, so all rows are.
+        NONE: No row has such an accuracy either, so the current row is; all rows where there is none.
     """
 
     LOSS = "loss"
@@ -67,7 +67,7 @@ def find_eligible_rows(
         for share, n in zip(chance, examples, strict=True)
     ]
     if not any(_exceeds_any(of_row, certain) for of_row in accuracies):
-        return EligibleRows((True,) * len(mask), EligibilityBasis.NONE)
+        return EligibleRows(tuple(current in (None, row) for row in range(len(mask))), EligibilityBasis.NONE)
     mask = tuple(_exceeds_any(of_row, chance) for of_row in accuracies)
     if current is not None:
         least = fmean(accuracies[current])

@@ -47,7 +47,9 @@ def recommendation_reason(recommendation: Recommendation) -> str:
     """Why the row is recommended."""
     margin, current = format_margin(recommendation.margin), recommendation.current
     if current is not None and current.is_recommended:
-        reason = _reason_to_keep(current, recommendation.margin)
+        reason = "no row predicts better than the class frequencies"
+        if recommendation.basis is not EligibilityBasis.NONE:
+            reason = _reason_to_keep(current, recommendation.margin)
         return f"this is the current configuration of the network: {reason}"
     if recommendation.is_best:
         return f"it has the lowest mean loss (P(best) = {recommendation.first_share:.0%})"

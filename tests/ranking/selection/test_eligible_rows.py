@@ -19,7 +19,8 @@ PRIOR = ClassPriorBaseline(loss=1.0, accuracy=0.5)  # two standard errors of 100
         ([1.0, 1.5, 2.0], [0.5, 0.65, 0.7], 2, "accuracy", [False, False, True]),
         ([1.0, 1.5, 2.0], [0.5, 0.65, 0.7], 1, "accuracy", [False, True, True]),
         ([1.0, 1.5, 2.0], [0.7, 0.5, 0.45], 2, "accuracy", [True, False, True]),
-        ([1.0, 1.5, 2.0], [0.5, 0.6, 0.4], 2, "none", [True, True, True]),
+        ([1.0, 1.5, 2.0], [0.5, 0.6, 0.4], 2, "none", [False, False, True]),
+        ([1.0, 1.5, 2.0], [0.5, 0.6, 0.4], None, "none", [True, True, True]),
     ],
 )
 def test_loss_decides_then_accuracy_beyond_chance(losses, accuracies, current, basis, eligible):
