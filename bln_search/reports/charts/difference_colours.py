@@ -12,6 +12,9 @@ from bln_search.reports.charts.value_range import find_value_range
 _MAX_DECADES = 4
 """Number of powers of ten that the color scale names."""
 
+_LAST_DECADE = 0.88
+"""Part of the scale from which the label of a power of ten has no room beside that of the end."""
+
 
 @dataclass(frozen=True)
 class DifferenceColours:
@@ -36,21 +39,19 @@ class DifferenceColours:
     def trace_options(self, title: str) -> dict[str, Any]:
         """Color scale and color bar of a heat map whose `z` are positions. title: What the differences are."""
         first, last = math.ceil(math.log10(self.unit)), math.floor(math.log10(self.span))
-        ticks = [10.0**power for power in range(first, last + 1)][-_MAX_DECADES:]
-        labels = ["0", *(f"{tick:g}" for tick in ticks)]
-        if not ticks or self.span > 1.5 * ticks[-1]:
-            ticks.append(self.span)
-            labels.append(f"{self.span:.2g}")
+        end = math.log1p(self.span / self.unit)
+        decades = [10.0**power for power in range(first, last + 1)][-_MAX_DECADES:]
+        ticks = [0.0, *(tick for tick in decades if math.log1p(tick / self.unit) < _LAST_DECADE * end), self.span]
+        labels = [f"{float(f'{tick:.2g}'):g}" for tick in ticks]
         if self.is_cut:
             labels[-1] = f"≥ {labels[-1]}"
-        positions = [math.log1p(tick / self.unit) for tick in (0.0, *ticks)]
         return {
             "colorscale": "Viridis",
             "zmin": 0.0,
-            "zmax": math.log1p(self.span / self.unit),
+            "zmax": end,
             "colorbar": {
                 "title": {"text": title, "side": "right"},
-                "tickvals": positions,
+                "tickvals": [math.log1p(tick / self.unit) for tick in ticks],
                 "ticktext": labels,
                 "lenmode": "pixels",
                 "len": 220,
