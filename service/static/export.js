@@ -7,7 +7,7 @@ const RETRY = 5000;
 const TEMPORARY = [0, 429, 503];
 const form = document.getElementById("export-form");
 const place = document.getElementById("export");
-const base = `/studies/${place?.dataset.study}`;
+const study = place?.dataset.study;
 let followed = null;
 
 function finish(download) {
@@ -22,7 +22,7 @@ function finish(download) {
 async function follow(id, download) {
   let pause = POLL;
   try {
-    const answer = await ask(at(`${base}/parts/exports/${id}`));
+    const answer = await ask(at(`/studies/${study}/parts/exports/${id}`));
     const html = await answer.text();
     if (followed !== id) {
       return;
@@ -55,7 +55,7 @@ form?.addEventListener("submit", async (event) => {
   const fields = Object.fromEntries([...new FormData(form)].filter(([, value]) => value));
   const body = { ...fields, batch_size: Number(fields.batch_size) };
   try {
-    const answer = await send(at(`/api/v1${base}/exports`), "POST", body);
+    const answer = await send(at(`/api/v1/studies/${study}/exports`), "POST", body);
     await start((await answer.json()).id, true);
   } catch (problem) {
     alarm(problem.message);

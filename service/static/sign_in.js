@@ -6,7 +6,7 @@ const state = document.getElementById("state");
 const form = document.getElementById("sign-in");
 
 function wanted() {
-  const next = new URLSearchParams(location.search).get("next") || "/studies";
+  const next = new URLSearchParams(location.search).get("next") || "";
   try {
     const { origin, pathname, search, hash } = new URL(next, location.origin);
     const isPage = origin === location.origin && pathname !== "/";

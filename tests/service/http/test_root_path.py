@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 from urllib.parse import urljoin
 
 import pytest
 from fastapi.testclient import TestClient
 
+import service
 from bln_search.core.enums import Scope
 from bln_search.settings import Settings
 from service.body_limits import RESULTS_PATH
@@ -17,6 +19,7 @@ from service.server import _make_connection_limits
 from tests.support.service_world import HTML_HEADERS, STUDIES, World, body
 
 ROOT = "/bln"
+SERVICE = Path(service.__file__).parent
 _ADDRESS = re.compile(r'\s([a-z-]+)="(/[^"]*)"')
 _NO_ADDRESSES = ("data-root", "data-value", "title")
 
@@ -66,7 +69,7 @@ def test_every_address_of_every_page_leads_to_the_service(world, browser):
     while waiting:
         path = waiting.pop()
         page = browser.get(path)
-        assert page.status_code in (200, 404), path  # charts without data, and pages of an analysis
+        assert page.status_code in (200, 404, 503), path  # charts without data, networks without a store
         if "text/html" not in page.headers["content-type"]:
             continue
         for name, address in find_addresses(page.text):
@@ -83,6 +86,11 @@ def test_every_address_of_every_page_leads_to_the_service(world, browser):
     page = browser.get(f"{ROOT}/studies").text
     assert 'data-root="/bln"' in page
     assert 'title="/studies"' in page  # a text of a user
+
+
+@pytest.mark.parametrize("script", sorted((SERVICE / "static").glob("*.js")), ids=lambda file: file.name)
+def test_scripts_add_the_path_to_their_addresses(script):
+    assert re.findall(r'(?<!\bat\()["`]/[a-z?].*', script.read_text()) == []
 
 
 def test_redirects_and_cookies_have_the_path(world, browser):
