@@ -11,13 +11,18 @@ import typer
 from bln_search.cli import main
 from bln_search.cli.studies.results import export, verification
 from bln_search.cli.studies.results.export import RowOptions, choose_exported_row
+from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
 from bln_search.core.errors import ExportError
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.records import Evaluation, EvaluationKey
+from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.ranking.row_results import TrialEvaluation
+from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
+from bln_search.ranking.selection.recommendation import recommend_row
+from tests.ranking.comparisons import compared
 
 FROZEN, EPOCH = PopulationEstimate.FROZEN, PopulationEstimate.EPOCH
 
@@ -106,6 +111,18 @@ def test_unknown_code_and_study_without_results_are_rejected():
         choose_row(BOARD, "TTX")
     with pytest.raises(ExportError, match="no result yet"):
         choose_row(build_leaderboard_from_evaluations([]), "best")
+
+
+@pytest.mark.parametrize("arms", [("bln",), ("bn",)])
+def test_recommended_row_of_an_arm_no_better_than_the_class_frequencies_has_a_warning(arms, monkeypatch, capsys):
+    check = ArmsNoBetterThanPrior(
+        arms=arms, all_arms=False, split=Split.VALIDATION, loss=1, accuracy=0.1, baseline=ClassPriorBaseline(0.9, 0.2)
+    )
+    recommendation = recommend_row(compared("TTTT", "FFFF"), {})
+    analysis = Analysis(recommendation=recommendation, no_better_than_class_prior=check)
+    monkeypatch.setattr(export.LedgerSource, "find_or_compute_analysis", lambda *_, **__: analysis)
+    assert choose_row(BOARD, "recommended").key == recommendation.key
+    assert ("the lowest validation loss is 1.0000" in capsys.readouterr().err) == (arms == ("bln",))
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from bln_search.cli.options import (
     StudyArgument,
     TokenOption,
 )
-from bln_search.cli.output import DocumentFormat, make_progress_line_printer, print_line
+from bln_search.cli.output import DocumentFormat, make_progress_line_printer, print_line, print_note
 from bln_search.cli.sources.ledger import LedgerSource
 from bln_search.cli.sources.opening import (
     find_service_address,
@@ -218,7 +218,13 @@ def choose_exported_row(ledger: Ledger, study: StudyRecord, board: Leaderboard, 
     """Return the row that the options describe. Raises ExportError."""
     if options.configuration == RECOMMENDED:
         analysis = LedgerSource(ledger).find_or_compute_analysis(study, allow_incomplete=True)
-        return get_recommended_row(board, analysis, _OPTION_WORDING)
+        row = get_recommended_row(board, analysis, _OPTION_WORDING)
+        check = None if analysis is None else analysis.no_better_than_class_prior
+        if check is not None and row.arm in check.arms:
+            from bln_search.reports.sentences.recommendation import class_prior_baseline_warning
+
+            print_note(f"Warning: {class_prior_baseline_warning(check)}")
+        return row
     return get_matching_row(board, options.parse_row_choice(), _OPTION_WORDING)
 
 
