@@ -33,13 +33,17 @@ class NetworkFingerprint:
     rounded: Mapping[str, str] = field(default_factory=dict)
 
     @staticmethod
-    def of_network(network: nn.Module) -> NetworkFingerprint:
-        """Fingerprint the values that a network has now, in evaluation mode, for which a module may merge weights."""
+    def of_network(network: nn.Module, *, is_measured: bool = False) -> NetworkFingerprint:
+        """Fingerprint the values that a network has now, in evaluation mode, for which a module may merge weights.
+
+        is_measured: Whether population values are measured with it, which a copy in half precision may get.
+        """
         with evaluation_mode(network):
             parameters = [(name, values.detach()) for name, values in _sorted_parameters(network)]
             buffers = list(_iter_state_buffers(network))
             types = {values.dtype for _, values in (*parameters, *buffers) if values.is_floating_point()}
-            precisions = types if len(types) == 1 and types <= set(_HALF_PRECISION) else _HALF_PRECISION
+            copies = _HALF_PRECISION if is_measured else ()
+            precisions = types if len(types) == 1 and types <= set(_HALF_PRECISION) else copies
             return NetworkFingerprint(
                 _compute_sha256((name, _in_smallest_common_type(values)) for name, values in parameters),
                 _compute_sha256((name, _in_smallest_common_type(values)) for name, values in buffers),

@@ -90,7 +90,8 @@ class PreparedNetwork:
         estimates = collect_all_population_estimates(
             self.adapter, self.layers, self.data.populations, gathered, kept=kept
         )
-        measured_with = NetworkFingerprint.of_network(self.network)  # after a pass has created lazy layers' weights
+        # after a pass has created lazy layers' weights
+        measured_with = NetworkFingerprint.of_network(self.network, is_measured=True)
         values = compute_populations_of_layers(self.layers, estimates, correction, per_slot=self.per_slot)
         by_name = {name: values[layer] for name, layer in self.layers.items() if layer in values}
         by_estimate = {
