@@ -8,7 +8,6 @@ WORKDIR /requirements
 COPY pyproject.toml ./
 COPY .ci/image_requirements.py ./.ci/
 ARG EXTRAS=""
-# hadolint ignore=SC2086
 RUN python .ci/image_requirements.py web ${EXTRAS} > web.txt && python .ci/image_requirements.py worker ${EXTRAS} > worker.txt
 
 # An empty environment; what is installed into it needs no pip when it runs.

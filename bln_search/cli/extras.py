@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from bln_search.core.errors import MissingPackageError
@@ -19,12 +20,23 @@ EXTRAS: dict[str, frozenset[str]] = {
 _TRAINING = EXTRAS["search"] | {"safetensors", "scipy", "torch"}
 """What runs a study: also packages that a machine which only serves may lack, as the image `web`."""
 
+_SERVICE_VERBS = frozenset({"serve", "share-link", "submit", "submit-results", "token"})
+"""Verbs for which the extra `search` would not be enough."""
 
-def find_package_error_for_module_not_found(error: ModuleNotFoundError) -> MissingPackageError | None:
-    """Return an error that names the extra of the package; None if the package belongs to no extra."""
+
+def find_package_error_for_module_not_found(
+    error: ModuleNotFoundError, words: Sequence[str]
+) -> MissingPackageError | None:
+    """Return an error that names the extra of a package that is not installed; None if it belongs to no extra.
+
+    Args:
+        error: Names the package.
+        words: Of the command; a package may belong to several extras.
+    """
     package = (error.name or "").partition(".")[0]
     extras = EXTRAS | {"search": _TRAINING}
-    return next((MissingPackageError(package, extra) for extra, names in extras.items() if package in names), None)
+    order = sorted(extras, key="service".__ne__) if _SERVICE_VERBS.intersection(words) else extras
+    return next((MissingPackageError(package, extra) for extra in order if package in extras[extra]), None)
 
 
 def find_missing_training_package_error() -> MissingPackageError | None:

@@ -91,7 +91,7 @@ def _run_app_and_translate_errors() -> None:
     except BlnSearchError as error:
         _exit_with_error(error)
     except ModuleNotFoundError as error:
-        package_error = find_package_error_for_module_not_found(error)
+        package_error = find_package_error_for_module_not_found(error, sys.argv[1:])
         if package_error is None:
             raise
         _exit_with_error(package_error)

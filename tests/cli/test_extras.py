@@ -58,14 +58,48 @@ def test_every_package_of_the_extras_is_known():
         assert known == required, extra
 
 
-def test_unknown_missing_package_is_not_attributed_to_an_extra():
-    assert find_package_error_for_module_not_found(ModuleNotFoundError("No module named 'x'", name="x")) is None
-    assert "bln-search[search]" in str(
-        find_package_error_for_module_not_found(ModuleNotFoundError("No module", name="torch.fx"))
-    )
+@pytest.mark.parametrize(
+    ("name", "verb", "extra"),
+    [
+        ("x", "run", None),
+        ("torch.fx", "run", "search"),
+        ("sqlalchemy", "list", "search"),
+        ("sqlalchemy", "serve", "service"),
+    ],
+)
+def test_a_package_is_attributed_to_the_extra_that_the_verb_needs(name, verb, extra):
+    error = find_package_error_for_module_not_found(ModuleNotFoundError("No module", name=name), [verb])
+    assert (None if error is None else str(error).split("'")[1]) == (extra and f"bln-search[{extra}]")
 
 
 def test_missing_training_package_is_found_without_imports(monkeypatch):
     assert find_missing_training_package_error() is None
     monkeypatch.setattr("bln_search.cli.extras.find_spec", lambda name: None if name == "torch" else object())
     assert "torch is not installed" in str(find_missing_training_package_error())
+
+
+_EVERY_VERB = """
+import sys
+sys.modules.update(dict.fromkeys({hidden!r}))
+from bln_search.cli.commands import VERBS
+from bln_search.cli.main import main
+for words in [[], *([name] for verbs in VERBS.values() for name in verbs)]:
+    sys.argv = ["bln-search", *words, "--help"]
+    try:
+        main()
+    except SystemExit as end:
+        print("ENDED", end.code, file=sys.stderr, flush=True)
+"""
+
+
+def test_without_extras_the_command_has_its_help_and_a_verb_names_what_it_needs():
+    hidden = sorted(set().union(*EXTRAS.values()) - {"jinja2", "markdown_it"})  # torch and rich bring these two
+    program = _EVERY_VERB.format(hidden=hidden)
+    process = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    error = r"error: \w+ is not installed, which this needs: pip install 'bln-search\[(search|service)\]'\n"
+    ends = re.findall(rf"({error}|)ENDED (\d)\n", process.stderr)
+    assert len(ends) > 35
+    assert ends[0] == ("", "", "0")
+    assert {code for text, _, code in ends if text} == {"1"}
+    assert {code for text, _, code in ends if not text} == {"0"}
+    assert process.stderr == "".join(f"{text}ENDED {code}\n" for text, _, code in ends)

@@ -32,8 +32,6 @@ _OFFLINE = (
 )
 """What pip says where nobody answers."""
 
-_QUICK = ("--quiet", "--no-compile", "--retries", 1, "--timeout", 30)
-
 
 @dataclass(frozen=True)
 class Packages:
@@ -102,26 +100,23 @@ class Environment:
         about = ("--disable-pip-version-check", "--no-input", "--python", self.bin / "python")
         return call("-m", "pip", *about, *words, where=self.folder, check=check)
 
-    def install(self, package: str) -> None:
+    def install(self, *packages: str | Path, **variables: str) -> None:
         """With the versions of the constraints; the test is passed over where pip has no index to ask."""
-        self._skip_without_index()
-        command = (ROOT / ".ci" / "install.py", "--python", self.bin / "python", package)
-        done = call(*command, where=self.folder, check=False, seconds=800)
+        quick = ("--quiet", "--no-compile", "--retries", 1, "--timeout", 30)
+        probe = self.pip("install", "--dry-run", "--no-deps", *quick, "annotated-types", check=False)
+        if probe.returncode:
+            pytest.skip(f"pip has no index to ask: {_last_line(probe)}")
+        command = [sys.executable, ROOT / ".ci" / "install.py", "--python", self.bin / "python", *packages]
+        done = _run([*map(str, command)], self.folder, check=False, seconds=800, **variables)
         if done.returncode and any(sign in done.stderr.lower() for sign in _OFFLINE):
             pytest.skip(f"pip lost its index: {_last_line(done)}")
         assert done.returncode == 0, done.stderr
 
     def install_without_torch(self, wheel: Path) -> None:
         """What the image `web` installs."""
-        self._skip_without_index()
         required = call(ROOT / ".ci" / "image_requirements.py", "web", where=self.folder).stdout.splitlines()
-        self.pip("install", *_QUICK, "--constraint", ROOT / "constraints.txt", *required)
-        self.pip("install", *_QUICK, "--no-deps", wheel)
-
-    def _skip_without_index(self) -> None:
-        probe = self.pip("install", "--dry-run", "--no-deps", *_QUICK, "annotated-types", check=False)
-        if probe.returncode:
-            pytest.skip(f"pip has no index to ask: {_last_line(probe)}")
+        self.install(*required, TORCH_INDEX="")
+        self.pip("install", "--quiet", "--no-deps", wheel)
 
     def import_names(self) -> set[str]:
         """Names of the modules and packages that are installed."""

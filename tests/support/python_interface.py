@@ -15,7 +15,7 @@ assert ranked.plot().data
 
 inputs, _ = next(iter(validation_loader))
 bln_search.export(model, folder / "network", example_inputs=inputs, formats=("safetensors", "torch_export"))
-assert torch.allclose(bln_search.load(folder / "network")(inputs), model(inputs), atol=1e-5)
+assert torch.allclose(bln_search.load(folder / "network")(inputs), model.eval()(inputs), atol=1e-5)
 
 options = {"progress": False}
 assert bln_search.search_layers(model, train_loader, validation_loader, search="racing", folds=2, **options).best
