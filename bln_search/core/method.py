@@ -206,7 +206,7 @@ class MethodDescription:
 
     Attributes:
         layer: The place of its layer, as `bln_search.norms.brn:BRN`.
-        statistics: Its statistics.
+        statistics: Its statistics: mean and deviation of the mini-batch, of the features, of both, or none.
         own_sources: The sources that only this method has; the first one is that of its paper.
         optional_sources: Sources that a configuration may name, enumerated only where they are asked for.
         arm_keys: Keys of an arm in a study file for its options and schedules, by their names in `ArmSpec`.
@@ -223,6 +223,12 @@ class MethodDescription:
     is_compilable: bool = True
     is_stackable: bool = True
     needs_weights_in_front: bool = False
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for one statistic of a pair: layers, one pass, folding and exports compute both."""
+        used = set(self.statistics)
+        if any(len(used.intersection(pair)) == 1 for pair in (BATCH_STATISTICS, FEATURE_STATISTICS)):
+            raise ValueError(f"{self.layer}: a method has the mean and the deviation of a pair, or neither")
 
 
 _from_weights = partial(

@@ -14,7 +14,7 @@ from bln_search.core.configuration import (
     epoch_selection_configuration_of,
     mini_batch_configuration_of,
 )
-from bln_search.core.method import Method, Statistic, StatisticSource
+from bln_search.core.method import Method, MethodDescription, Statistic, StatisticSource
 
 
 @pytest.mark.parametrize(("method", "count"), [("bln", 16), ("bn", 4), ("ln", 4), ("mbn", 9), ("brn", 4), ("none", 1)])
@@ -26,6 +26,11 @@ def test_each_method_lists_its_configurations_once(method, count):
 
 def test_layer_normalization_and_no_normalization_have_no_batch_statistics():
     assert [method for method in Method if not method.has_batch_statistics] == [Method.LN, Method.NONE]
+
+
+def test_one_statistic_of_a_pair_is_refused():
+    with pytest.raises(ValueError, match="rms"):
+        MethodDescription("bln_search.norms.rms:RMS", (Statistic.FEATURE_DEVIATION,))
 
 
 def test_every_source_says_how_it_is_shown():
