@@ -132,7 +132,7 @@ def differences_chart(
     beyond = [(rows[position]["row"], rows[position]["difference"]) for position in positions if position not in shown]
     labels = [row["row"] for row in rows]
     near, far = in_range.axis_range
-    axis_range = sorted((sign * min(near, -1.2 * margin), sign * far))
+    axis_range = sorted((sign * min(near, -1.2 * margin), sign * max(far, 1.2 * margin)))
     figure = {
         "data": [
             _differences_trace([rows[position] for position in shown], [hover_texts[position] for position in shown]),

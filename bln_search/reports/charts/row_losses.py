@@ -49,6 +49,7 @@ def row_losses_chart(rows: Sequence[RowLoss], *, split: str, scope: str, unit: s
     in_range = find_value_range([row.loss for row in drawn], margin, [row.half for row in drawn])
     labels = [row.label for row in drawn]
     band = margin_band(drawn[0].loss, drawn[0].loss + margin, margin_text(margin, unit))
+    near, far = in_range.axis_range
     figure = {
         "data": [
             *_point_traces([row for row in drawn if in_range.contains(row.loss)]),
@@ -58,7 +59,7 @@ def row_losses_chart(rows: Sequence[RowLoss], *, split: str, scope: str, unit: s
         "layout": plotly_layout(
             axis_title(f"mean {split} loss", unit),
             drawn_rows_note(len(drawn), len(rows)),
-            xaxis={"range": in_range.axis_range},
+            xaxis={"range": [near, max(far, in_range.low + 1.2 * margin)]},
             yaxis=category_axis(labels, categoryorder="array", categoryarray=labels[::-1]),
             height=chart_height(len(drawn)),
             shapes=band,

@@ -80,3 +80,9 @@ def test_ends_of_a_long_label_are_kept_and_equal_short_labels_are_numbered():
     assert ticks["short"] == "short"
     assert len(set(ticks.values())) == 3
     assert max(map(len, ticks.values())) < 40
+
+
+def test_the_margin_is_within_the_axis_where_all_rows_are_practically_equal():
+    figure = draw([0.300, 0.301], half=0.0).figure
+    (band,) = figure["layout"]["shapes"]
+    assert band["x1"] < figure["layout"]["xaxis"]["range"][1]
