@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import threading
 import time
 import zipfile
@@ -139,10 +140,21 @@ def test_data_that_this_machine_lacks_fail_the_export_after_some_attempts(traine
     assert "there are no files" in failed.reason
 
 
+def test_another_store_fails_the_export_after_some_attempts(trained, tmp_path):
+    record = trained.request()
+    environment = replace(trained.environment, checkpoints=FolderStore(tmp_path))
+    trained.run(trained.builder(environment=environment))
+    failed = trained.find(record)
+    assert (failed.state, failed.attempt) == (ExportState.FAILED, MAX_TRIES)
+    assert str(tmp_path) in failed.reason
+
+
 def test_missing_network_fails_the_export_with_its_reason(trained, tmp_path):
     record = trained.request()
-    (tmp_path / "empty").mkdir()
-    environment = replace(trained.environment, checkpoints=FolderStore(tmp_path / "empty"))
+    shutil.copytree(
+        trained.environment.checkpoints.path, tmp_path / "lossy", ignore=shutil.ignore_patterns("*.safetensors")
+    )
+    environment = replace(trained.environment, checkpoints=FolderStore(tmp_path / "lossy"))
     trained.run(trained.builder(environment=environment))
     failed = trained.find(record)
     assert (failed.state, failed.attempt) == (ExportState.FAILED, 1)
