@@ -85,7 +85,7 @@ def test_bessel_rows_are_undefined_for_mini_batches_of_one():
 def test_nan_inputs_of_a_later_mini_batch_leave_every_row_unranked_with_a_reason():
     x = torch.randn(20, 6)
     x[15] = torch.nan
-    nan_loader = DataLoader(TensorDataset(x, torch.zeros(20, dtype=torch.long)), batch_size=10)
+    nan_loader = DataLoader(TensorDataset(x, torch.arange(20) % 2), batch_size=10)
     ranked = bln_search.evaluate_configurations(make_network(), make_loader(), nan_loader)
     assert {choice.row.rank for choice in ranked} == {None}
     with pytest.raises(ModelError, match="not a finite number"):

@@ -12,6 +12,7 @@ from datetime import timedelta
 
 import pytest
 
+from bln_search.cli.studies.results import export as export_command
 from bln_search.client import Client, ServiceError
 from bln_search.client import exports as client_exports
 from bln_search.core.exports import StoredArchive
@@ -34,8 +35,8 @@ def make_archive(files, folder="network"):
 class WorkerThread:
     """Answers the next request with an archive, or with a reason why there is none."""
 
-    def __init__(self, world, content=None, reason=None, stated=None):
-        self.world, self.content, self.reason = world, content, reason
+    def __init__(self, world, content=None, reason=None, stated=None, start=None):
+        self.world, self.content, self.reason, self.start = world, content, reason, start
         self.stated = stated or hashlib.sha256(content or b"").hexdigest()
         self.thread = threading.Thread(target=self._work)
 
@@ -48,6 +49,7 @@ class WorkerThread:
 
     def _work(self):
         jobs, deadline = self.world.ledger.export_jobs, time.monotonic() + 60
+        assert self.start is None or self.start.wait(60)
         while (claimed := jobs.claim_next_export("host/1/0", lambda _: True)) is None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
@@ -110,9 +112,16 @@ def test_earlier_export_is_replaced_only_on_request(world, invoke, service, tmp_
     assert "something other" in str(refused.exception)
 
 
-def test_export_without_a_worker_says_so_and_waits_for_one(world, invoke, service, tmp_path):
+def test_export_without_a_worker_says_so_and_waits_for_one(world, invoke, service, tmp_path, monkeypatch):
     world.complete("done")
-    with WorkerThread(world, make_archive(FILES)):  # it sends no heartbeat
+    told, format_progress = threading.Event(), export_command._format_export_progress
+
+    def format_and_tell(record):
+        told.set()
+        return format_progress(record)
+
+    monkeypatch.setattr(export_command, "_format_export_progress", format_and_tell)
+    with WorkerThread(world, make_archive(FILES), start=told):  # it sends no heartbeat
         done = invoke("export", "done", "--config", "best", "--output", tmp_path / "out", *service)
     assert done.exit_code == 0
     assert "no worker is running" in done.stderr

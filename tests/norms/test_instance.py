@@ -75,7 +75,7 @@ def test_the_population_equals_a_loop_over_mini_batches():
     network = bln_search.convert(
         nn.Sequential(layer, nn.Flatten(), nn.Linear(60, 2).double()), method="same", strict=True
     )
-    loader = [(x, torch.zeros(6, dtype=torch.long)) for x in data]
+    loader = [(x, torch.arange(6) % 2) for x in data]
     ranked = bln_search.evaluate_configurations(network, loader, loader)
     examples = np.concatenate([x.numpy() for x in data]).reshape(18, 4, 15)
     pair = ranked.populations["frozen"]["0"].feature

@@ -55,9 +55,11 @@ def link_store(database: Database, checkpoints: CheckpointStore) -> None:
     """
     check_store(database, checkpoints)
     with database.read_session() as session:
-        if session.get(CheckpointStoreRow, _ONLY_ROW) is not None:
-            return
-        needed = read_digests_by_needed_file(session)
+        has_store = session.get(CheckpointStoreRow, _ONLY_ROW) is not None
+        needed = {} if has_store else read_digests_by_needed_file(session)
+    if has_store:
+        check_store(database, checkpoints)  # again: another process may have linked its own meanwhile
+        return
     if needed:
         _check_has_network_or_marker(database, checkpoints, needed)
     marker = new_store_marker_name()

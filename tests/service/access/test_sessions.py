@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from sqlalchemy import event, update
+from sqlalchemy import event, text, update
 
 from bln_search.core.enums import Scope
 from bln_search.core.errors import StorageFullError
@@ -169,5 +169,6 @@ def test_a_session_of_a_full_disk_ends_as_others_do(full_world, end):
     else:
         column = {"token revoked": "revoked_at", "token expired": "expires_at"}[end]
         with write_session(full_world.ledger.database.engine) as session:
+            session.execute(text("PRAGMA max_page_count=1000000"))
             session.execute(update(TokenRow).where(TokenRow.id == token.id).values({column: past}))
     assert browser.get("/api/v1/session").status_code == 401
