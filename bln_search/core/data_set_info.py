@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from bln_search.core.tasks import TaskName
 
@@ -24,6 +26,8 @@ class DataSetInfo:
         has_several_inputs: Whether an example has several inputs with names.
         is_lazy: Whether its examples are decoded one mini-batch at a time.
         models: The only models that take it; empty for all.
+        own_options: Keys of `data` that this data set alone has: for each the type of its value, which pydantic checks.
+            `find` or `load` of its entry takes them as keyword arguments, and has their defaults.
     """
 
     entry: str
@@ -34,3 +38,4 @@ class DataSetInfo:
     has_several_inputs: bool = False
     is_lazy: bool = False
     models: frozenset[str] = frozenset()
+    own_options: Mapping[str, Any] = field(default_factory=dict)

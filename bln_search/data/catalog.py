@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.data_set_info import DataSetInfo
@@ -63,28 +66,33 @@ def list_catalog_entries() -> list[CatalogEntry]:
     return [entry for _, entry in sorted(entries.items())]
 
 
-def load_data_set(name: str, data: Path, cache: Path | None = None) -> DataSet:
+def load_data_set(
+    name: str, data: Path, cache: Path | None = None, options: Mapping[str, Any] | None = None
+) -> DataSet:
     """Return the data set called `name`.
 
     Args:
         name: of the data set.
         data: the folder with the files of data sets.
         cache: the folder of decoded data sets; None to decode the files every time.
+        options: own options of the data set.
 
     Raises:
         DataError: a file is missing or damaged.
         ChecksumError: a file differs from the published one.
     """
     entry = get_catalog_entry(name)
+    options = options or {}
     if entry.find is not None:
         with _errors_of_source_as_data_errors(name):
-            source = entry.find(entry.list_search_folders(data))
-            version = "" if entry.prepare else _make_version_with_code(name, entry, source)
+            source = entry.find(entry.list_search_folders(data), **options)
+            version = "" if entry.prepare else _make_version_with_code(name, entry, source, options)
         if entry.prepare is not None:
             return source.decode()
         return _load_cached_or_decode(entry, version, cache, source.decode)
     if entry.load is not None:
-        return _load_cached_or_decode(entry, "", None, entry.load)
+        load = entry.load
+        return _load_cached_or_decode(entry, "", None, lambda: load(**options))
     decode = entry.decode
     if decode is None:
         raise DataError(f"the data set {name} has neither find nor decode nor load")
@@ -152,10 +160,14 @@ def _list_modules_of_entry(entry: CatalogEntry, source: DataSource | None = None
     return frozenset(find_module_name(function) for function in functions if function is not None) - {__name__}
 
 
-def _make_version_with_code(name: str, entry: CatalogEntry, source: DataSource | None = None) -> str:
-    """Version of the files, and of the code that decodes them, so that the cache keeps nothing of other code."""
+def _make_version_with_code(
+    name: str, entry: CatalogEntry, source: DataSource | None = None, options: Mapping[str, Any] | None = None
+) -> str:
+    """Version of files, own options and decoding code, so that the cache keeps nothing of other ones."""
     modules = list_data_set_modules(name) | _list_modules_of_entry(entry, source)
     code = digest_modules_of_package(modules, "bln_search.data") if name in CATALOG else digest_own_modules(modules)
+    if options:
+        code = {**code, "options": hashlib.sha256(json.dumps(options, sort_keys=True).encode()).hexdigest()}
     return f"{entry.version if source is None else source.version}-{combine_digests(code)[:12]}"
 
 

@@ -73,12 +73,13 @@ class CatalogEntry:
         decode: returns the data set; its argument reads the content of a file.
         downloads: URLs that `fetch` downloads: each packed file, or the archive.
         find: for a data set of several file formats, finds it in some folders; raises DataError where none holds it.
+            Its further arguments are the own options of the data set.
         remarks: properties of the published data that affect results.
         find_with_length: for a data set of texts, finds it with inputs of a number of token ids; the texts, their order
             and the vocabulary are those of `find`.
         folder: name of the folder of the files; by default that of the data set.
         task: what its labels are made for; that of its `DataSetInfo` if it has one.
-        load: returns a data set that needs no files.
+        load: returns a data set that needs no files; its arguments are the own options of the data set.
         prepare: for a data set whose examples are decoded one mini-batch at a time, so that `load_data_set` cannot
             return them: makes its `PreparedData` from some folders, a `DataSpec` and the name of a device.
         format: of its inputs and targets, to measure durations without its files.
@@ -91,12 +92,12 @@ class CatalogEntry:
     archive: Archive | None = None
     decode: Callable[[Callable[[PublishedFile], bytes]], DataSet] | None = None
     downloads: tuple[str, ...] = ()
-    find: Callable[[Sequence[Path]], DataSource] | None = None
+    find: Callable[..., DataSource] | None = None
     remarks: tuple[str, ...] = ()
     find_with_length: Callable[[Sequence[Path], int], DataSource] | None = None
     folder: str = ""
     task: str = TaskName.CLASSIFICATION
-    load: Callable[[], DataSet] | None = None
+    load: Callable[..., DataSet] | None = None
     prepare: Callable[..., Any] | None = None
     format: DataFormat | None = None
 

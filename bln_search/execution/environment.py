@@ -56,7 +56,7 @@ def load_and_prepare_data(spec: DataSpec, data: Path, cache: Path, device: str) 
         prepared: PreparedData = entry.prepare(entry.list_search_folders(data), spec, device)
         return prepared
     return prepare_data_set(
-        load_data_set(spec.name, data, cache),
+        load_data_set(spec.name, data, cache, spec.own_options),
         spec,
         device,
         load_texts=lambda length: load_texts_of_length(spec.name, length, data, cache),

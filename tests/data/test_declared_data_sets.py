@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from pydantic import ValidationError
 
 from bln_search.core.data_set_info import DataSetInfo
 from bln_search.core.enums import Split
@@ -39,6 +40,27 @@ INFO = DataSetInfo(f"{__name__}:LOADED", task="regression")
 LAZY_INFO = DataSetInfo(f"{__name__}:LAZY", task="regression", is_lazy=True)
 
 
+def load_scaled(scale=1):
+    return DataSet("lab", ("a", "b"), INPUTS * np.uint8(scale), NUMBERS, INPUTS, NUMBERS)
+
+
+class Source:
+    version, paths = "1", ()
+
+    def __init__(self, scale):
+        self.decode = lambda: load_scaled(scale)
+
+
+def find_scaled(folders, scale=1):
+    return Source(scale)
+
+
+GENERATED = CatalogEntry("lab", "made", ("a", "b"), load=load_scaled)
+FOUND = CatalogEntry("lab", "found", ("a", "b"), find=find_scaled)
+GENERATED_INFO = DataSetInfo(f"{__name__}:GENERATED", task="regression", own_options={"scale": int})
+FOUND_INFO = DataSetInfo(f"{__name__}:FOUND", task="regression", own_options={"scale": int})
+
+
 @pytest.fixture
 def declare(monkeypatch):
     def _declare(name):
@@ -68,3 +90,17 @@ def test_a_lazy_data_set_prepares_itself(declare):
     assert get_catalog_entry("lab").prepare is prepare
     data = load_and_prepare_data(DataSpec(name="lab"), Path("folder"), Path("cache"), "cpu")
     assert data.remarks == ("folder/lab", "lab")
+
+
+@pytest.mark.parametrize("name", ["GENERATED_INFO", "FOUND_INFO"])
+def test_own_options_of_a_data_set_are_keys_of_data_and_reach_its_code(declare, tmp_path, name):
+    declare(name)
+    for scale in (3, 2):
+        spec = DataSpec.model_validate({"name": "lab", "scale": scale})
+        data = load_data_set("lab", tmp_path, tmp_path / "cache", spec.own_options)
+        np.testing.assert_array_equal(data.train_inputs, INPUTS * scale)
+        assert spec.digest != DataSpec(name="lab").digest
+    with pytest.raises(ValidationError, match="scael"):
+        DataSpec.model_validate({"name": "lab", "scael": 3})
+    with pytest.raises(ValidationError, match="fractoin"):
+        DataSpec.model_validate({"name": "digits", "fractoin": 0.5})

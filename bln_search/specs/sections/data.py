@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, field_validator
 
 from bln_search.core.data_set_info import DataSetInfo
 from bln_search.core.registry import DATA_SETS
+from bln_search.specs.own_options import SectionWithOwnOptions
 from bln_search.specs.pydantic_messages import short_repr
-from bln_search.specs.spec_section import SpecSection
 
 _MOST_EXAMPLES = 2**31
 
@@ -30,12 +31,13 @@ class Standardization(StrEnum):
     NONE = "none"
 
 
-class DataSpec(SpecSection):
+class DataSpec(SectionWithOwnOptions):
     """A data set and the part of it that is used.
 
     Attributes:
         name: `digits`, `mnist`, `cifar10`, `cifar100`, `imdb`, `imagenet`; with other labels than classes `diabetes`,
-            `imdb_case`, `imdb_next_word`; or the name of a data set of an installed package (plugin).
+            `imdb_case`, `imdb_next_word`; or the name of a data set of an installed package (plugin). Such a data set
+            may have further keys.
         fraction: The fraction of training and validation examples that is used.
         validation: Examples held out of the training set: a count, or a fraction below 1.
         stratified: Keep the proportions of the classes, of labels that are classes.
@@ -44,12 +46,22 @@ class DataSpec(SpecSection):
             `channel`, or `none` (inputs are divided by their largest possible value). Texts are not standardized.
     """
 
+    kind: ClassVar[str] = "data set"
+
     name: str = Field(min_length=1, max_length=64)
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     validation: Annotated[int, Field(ge=1)] | Annotated[float, Field(gt=0, lt=1)] = 0.1
     stratified: bool = True
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 0
     standardization: Standardization = Standardization.PIXEL
+
+    @classmethod
+    def find_own_options(cls, name: str) -> Mapping[str, Any] | None:
+        """The type of each option that the data set alone has; None for a data set that is not known here."""
+        info = DATA_SETS.find_info(name)
+        if info is None:
+            return {} if DATA_SETS.has_no_description(name) else None
+        return info.own_options
 
     @field_validator("validation", mode="before")
     @classmethod

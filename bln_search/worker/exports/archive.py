@@ -84,7 +84,8 @@ def build_archive(task: ArchiveTask, on_step: Callable[[ExportStep], None]) -> S
     """
     torch.set_num_threads(task.environment.threads)
     on_step(ExportStep.DATA)
-    data = load_data_set(task.row.trial.data.name, task.environment.data, task.environment.cache)
+    spec = task.row.trial.data
+    data = load_data_set(spec.name, task.environment.data, task.environment.cache, spec.own_options)
     folder, archive = task.scratch / "network", task.scratch / "archive.zip"
     export_trained_row(
         task.row, task.environment.checkpoints, data, folder, forms=task.format.export_formats, on_step=on_step

@@ -206,7 +206,8 @@ def export_from_database(
     from bln_search.worker.exports.trained_row import load_trained_row
 
     trained = load_trained_row(ledger, study_record, row, trial, accept_code_change=accept_code_change)
-    data_set = load_data_set(trained.trial.data.name, data or settings.data_folder, settings.cache)
+    spec = trained.trial.data
+    data_set = load_data_set(spec.name, data or settings.data_folder, settings.cache, spec.own_options)
     progress(f"exporting {trained.row_label}")
     description, parity = export_trained_row(
         trained, settings.checkpoint_store, data_set, output, overwrite=overwrite, forms=forms.export_formats
