@@ -2,8 +2,8 @@
 
 LeNet, CIFAR-10 shapes, mini-batches of 25, two threads. In one process: the traversal of every configuration, and
 between its runs plain forward passes of random configurations, whose median represents all configurations. With the
-extra `fast` the traversal with compiled kernels is measured too. Equality is checked in float64 and float32 on LeNet,
-an MLP and a residual network. Levels: the last layers free, one to four.
+extra `fast` the traversal with compiled kernels is measured too, and both with ReLU in place of tanh. Equality is
+checked in float64 and float32 on both, an MLP and a residual network. Levels: the last layers free, one to four.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from bench.enumerate import prepare_network
+from bench.enumerate import NETWORKS, prepare_network
 from bench.support.kernels import WITH_KERNELS, WITHOUT_KERNELS, kernel_contexts, with_kernels
 from bench.support.one_pass import BATCH
 from bench.support.reporting import finish, make_parser, spread
@@ -62,7 +62,7 @@ def measure_loss(tree: TreePerLayerEvaluator, configuration: PerLayerConfigurati
 def largest_difference(dtype: torch.dtype, device: str, count: int) -> float:
     """Return the largest relative difference of mean losses, traversal against plain passes, over all networks."""
     largest, rng = 0.0, np.random.default_rng(0)
-    for name in ("lenet", "mlp", "residual"):
+    for name in NETWORKS:
         for semantics in Semantics:
             tree = make_evaluator(name, semantics, dtype, device, 50)
             digits = np.stack(
@@ -102,20 +102,20 @@ def measure_levels(tree: TreePerLayerEvaluator, device: str, runs: int) -> dict[
     return seconds
 
 
-def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict[str, dict[str, Any]]:
+def measure(name: str, semantics: Semantics, device: str, examples: int, runs: int) -> dict[str, dict[str, Any]]:
     """Measure traversals without and with compiled kernels and single evaluations alternately."""
-    tree = make_evaluator("lenet", semantics, torch.float32, device, examples)
+    tree = make_evaluator(name, semantics, torch.float32, device, examples)
     rng = np.random.default_rng(1)
     contexts = kernel_contexts(device)
     for context in contexts.values():
         with context():
             time_call(tree.sum_scores_of_all_configurations, device)
-    seconds: dict[str, list[float]] = {name: [] for name in contexts}
+    seconds: dict[str, list[float]] = {variant: [] for variant in contexts}
     single_seconds, medians = [], []
     for _ in range(runs):
-        for name, context in contexts.items():
+        for variant, context in contexts.items():
             with context():
-                seconds[name].append(time_call(tree.sum_scores_of_all_configurations, device))
+                seconds[variant].append(time_call(tree.sum_scores_of_all_configurations, device))
         single_seconds_of_run = []
         for _ in range(SINGLE_EVALUATIONS // runs):
             configuration = tree.space.configuration_of_choice_digits(
@@ -125,8 +125,8 @@ def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict
         medians.append(statistics.median(single_seconds_of_run))
         single_seconds += single_seconds_of_run
     result = {}
-    for name, traversals in seconds.items():
-        result[name] = {
+    for variant, traversals in seconds.items():
+        result[variant] = {
             "seconds": spread(traversals),
             "seconds_of_one": spread(single_seconds),
             "speedup": spread(
@@ -137,7 +137,7 @@ def measure(semantics: Semantics, device: str, examples: int, runs: int) -> dict
             ),
             "measured_one_by_one": len(single_seconds),
         }
-        print(f"{semantics:10} {name:13} {result[name]}")
+        print(f"{name:10} {semantics:10} {variant:13} {result[variant]}")
     if WITH_KERNELS in contexts:
         result[WITH_KERNELS] |= compare_kernels_with_torch(tree)
     return result
@@ -165,17 +165,22 @@ def summarize(timings: dict[str, dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def measure_both_semantics(name: str, device: str, examples: int, runs: int) -> dict[str, dict[str, Any]]:
+    """Return the summary of a network for each variant of kernels."""
+    measured = {str(semantics): measure(name, semantics, device, examples, runs) for semantics in Semantics}
+    return {
+        variant: summarize({semantics: timing[variant] for semantics, timing in measured.items()})
+        for variant in kernel_contexts(device)
+    }
+
+
 def main() -> None:
     options = make_parser(__doc__ or "").parse_args()
     torch.set_num_threads(2)
     device = options.device
     examples, runs, count = (250, 3, 40) if options.quick else (1_000, 6, 200)
     examples = 10_000 if device != "cpu" and not options.quick else examples
-    measured = {str(semantics): measure(semantics, device, examples, runs) for semantics in Semantics}
-    result = {
-        name: summarize({semantics: timing[name] for semantics, timing in measured.items()})
-        for name in kernel_contexts(device)
-    }
+    result, with_relu = (measure_both_semantics(name, device, examples, runs) for name in ("lenet", "lenet_relu"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     differences = {str(dtype): largest_difference(dtype, device, count) for dtype in (torch.float64, torch.float32)}
     print(f"largest relative difference of mean losses: {differences}; peak memory {peak:.0f} MB")
@@ -187,6 +192,7 @@ def main() -> None:
         {
             **result[WITHOUT_KERNELS],
             **with_kernels(result),
+            "with_relu": with_relu,
             "configurations": 65_536,
             "peak_memory_mb": peak,
             "max_relative_difference": differences["torch.float32"],
