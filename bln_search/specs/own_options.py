@@ -18,7 +18,17 @@ from pydantic import (
 )
 from pydantic_core import InitErrorDetails
 
+from bln_search.core.extension_point import ExtensionPoint
 from bln_search.specs.spec_section import SpecSection
+
+
+def find_described_options(point: ExtensionPoint[Any], name: str) -> Mapping[str, Any] | None:
+    """The own options in the description of a data set or model; None for one that is not known here."""
+    info = point.find_info(name)
+    if info is None:
+        return {} if point.has_no_description(name) else None
+    options: Mapping[str, Any] = info.own_options
+    return options
 
 
 class SectionWithOwnOptions(SpecSection):

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator
 
 from bln_search.core.data_set_info import DataSetInfo
 from bln_search.core.registry import DATA_SETS
-from bln_search.specs.own_options import SectionWithOwnOptions
+from bln_search.specs.own_options import SectionWithOwnOptions, find_described_options
 from bln_search.specs.pydantic_messages import short_repr
 
 _MOST_EXAMPLES = 2**31
@@ -58,10 +58,7 @@ class DataSpec(SectionWithOwnOptions):
     @classmethod
     def find_own_options(cls, name: str) -> Mapping[str, Any] | None:
         """The type of each option that the data set alone has; None for a data set that is not known here."""
-        info = DATA_SETS.find_info(name)
-        if info is None:
-            return {} if DATA_SETS.has_no_description(name) else None
-        return info.own_options
+        return find_described_options(DATA_SETS, name)
 
     @field_validator("validation", mode="before")
     @classmethod

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from bln_search.core.method import Method
 from bln_search.core.model_info import ModelInfo, NormPlacement
 from bln_search.core.registry import MODELS
-from bln_search.specs.own_options import SectionWithOwnOptions
+from bln_search.specs.own_options import SectionWithOwnOptions, find_described_options
 from bln_search.specs.spec_section import Unique
 
 
@@ -70,10 +70,7 @@ class ModelSpec(SectionWithOwnOptions):
     @classmethod
     def find_own_options(cls, name: str) -> Mapping[str, Any] | None:
         """The type of each option that the model alone has; None for a model that is not known here."""
-        info = MODELS.find_info(name)
-        if info is None:
-            return {} if MODELS.has_no_description(name) else None
-        return info.own_options
+        return find_described_options(MODELS, name)
 
     @classmethod
     def list_known_keys(cls, name: object) -> list[str]:
