@@ -18,6 +18,7 @@ import numpy as np
 from fastapi.testclient import TestClient
 from starlette.datastructures import State
 
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate, Scope
 from bln_search.core.example_outcomes import ExampleOutcomes
@@ -221,6 +222,8 @@ class World:
             copyfile(file_with_tokens()[0], path)
         self.ledger = open_and_upgrade_ledger(self.settings.database_url)
         self.queue = self.ledger.queue
+        if isinstance(self.settings.checkpoint_store, FolderStore):
+            self.settings.checkpoint_store.path.mkdir(parents=True, exist_ok=True)
         self.context = make_app_context(self.settings, self.ledger)
         self.app = application_of(self.context)
         self.secrets = file_with_tokens()[1] if self.is_copy else create_tokens(self.ledger)

@@ -110,7 +110,6 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
     if (account == "root") != (scope is Scope.ADMIN):
         pytest.skip("only root is an admin")
     study_id = world.complete()
-    world.settings.checkpoint_store.path.mkdir(exist_ok=True)
     every = [operation for operation in OPERATIONS if operation[0] not in OPEN]
     last = ("delete_study", "revoke_tokens")
     for operation, method, path in sorted(every, key=lambda entry: last.index(entry[0]) if entry[0] in last else -1):
