@@ -102,9 +102,10 @@ def test_lists_are_complete_for_every_page_size(world, client, path):
 def test_missing_checkpoint_file_is_a_problem(world, client, path):
     """A missing store is another one: the file may be where the store is."""
     (trial, *_) = client.get(f"{path}/trials").json()["items"]
+    world.settings.checkpoint_store.path.rmdir()
     response = client.get(f"{path}/checkpoints/{trial['checkpoint']['id']}")
     assert (response.status_code, response.json()["type"]) == (503, "urn:bln-search:problem:checkpoints")
-    world.settings.checkpoint_store.path.mkdir()
+    world.settings.checkpoint_store.path.mkdir(exist_ok=True)
     response = client.get(f"{path}/checkpoints/{trial['checkpoint']['id']}")
     assert response.status_code == 404
     assert response.json()["type"].endswith(":file-gone")
@@ -166,7 +167,7 @@ def test_download_of_a_removed_network_is_gone(world, client):
     (trial, _) = client.get(f"/api/v1/studies/{study_id}/trials").json()["items"]
     address = f"/api/v1/studies/{study_id}/checkpoints/{trial['checkpoint']['id']}"
     date = r"\d{4}-\d\d-\d\d"
-    world.settings.checkpoint_store.path.mkdir()
+    world.settings.checkpoint_store.path.mkdir(exist_ok=True)
     assert not re.search(date, client.get(address).json()["detail"])
     world.ledger.checkpoints.mark_files_as_freed(study_id, [trial["checkpoint"]["file"]])
     response = client.get(address)

@@ -57,7 +57,7 @@ def test_deleting_removes_files_of_the_study_only(world, client):
     study_id = world.complete()
     (trial, *_) = client.get(f"{STUDIES}/{study_id}/trials").json()["items"]
     file = world.settings.checkpoint_store.path / trial["checkpoint"]["file"]
-    file.parent.mkdir(parents=True)
+    file.parent.mkdir(parents=True, exist_ok=True)
     file.write_bytes(b"weights")
     with world.ledger.database.engine.begin() as connection:
         digest = hashlib.sha256(b"weights").hexdigest()
