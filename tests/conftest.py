@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import re
 from contextlib import contextmanager
@@ -95,6 +96,22 @@ def one_thread():
     """Every test computes with one thread, so that parallel test processes do not fight over cores."""
     yield
     torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def logging_as_before():
+    """Commands that configure the root logger in the process of the tests leave no handler and no level behind.
+
+    A handler with the standard error of an earlier call writes a traceback to that of a later one.
+    """
+    root = logging.getLogger()
+    before, level = root.handlers[:], root.level
+    yield
+    for handler in root.handlers[:]:
+        if handler not in before:
+            root.removeHandler(handler)
+            handler.close()
+    root.setLevel(level)
 
 
 @contextmanager

@@ -84,14 +84,13 @@ def no_repeated_requests(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def logs_as_before():
-    """--verbose configures the root logger only where it has no handlers; its level and handlers are taken back."""
+def no_log_handlers():
+    """--verbose configures the root logger only where it has no handlers."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers = root.handlers[:]
     root.handlers.clear()
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 TOKENS = {

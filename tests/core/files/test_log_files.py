@@ -27,21 +27,6 @@ def open_log():
         handler.close()
 
 
-@pytest.fixture
-def logs():
-    """What is configured is taken back."""
-    root = logging.getLogger()
-    before, level = root.handlers[:], root.level
-    yield configure_logging
-    for handler in [handler for handler in root.handlers if handler not in before]:
-        root.removeHandler(handler)
-        handler.close()
-    for handler in before:
-        if handler not in root.handlers:
-            root.addHandler(handler)
-    root.setLevel(level)
-
-
 def write(handler, lines):
     for number in range(lines):
         handler.emit(logging.makeLogRecord({"msg": f"line {number:04} {'x' * 80}"}))
@@ -105,8 +90,8 @@ def test_missing_file_name_raises_output_error(open_log):
 
 
 @pytest.mark.parametrize("log_format", ["plain", "json"])
-def test_standard_error_and_file_have_the_same_lines(logs, tmp_path, capsys, log_format):
-    logs(log_format, file=LogFileSettings(tmp_path / "service.log", 10_000, 1))
+def test_standard_error_and_file_have_the_same_lines(tmp_path, capsys, log_format):
+    configure_logging(log_format, file=LogFileSettings(tmp_path / "service.log", 10_000, 1))
     logging.getLogger("service").info("a line", extra={"study_id": 3})
     content = (tmp_path / "service.log").read_text()
     assert content == capsys.readouterr().err
@@ -118,9 +103,9 @@ def test_standard_error_and_file_have_the_same_lines(logs, tmp_path, capsys, log
         assert second.endswith("INFO a line study_id=3")
 
 
-def test_no_file_is_written_by_default(logs, tmp_path, monkeypatch, capsys):
+def test_no_file_is_written_by_default(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    logs("plain")
+    configure_logging("plain")
     logging.getLogger("service").info("a line")
     assert capsys.readouterr().err.endswith("INFO a line\n")
     assert not list(tmp_path.iterdir())
