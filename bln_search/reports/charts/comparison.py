@@ -136,7 +136,7 @@ def differences_chart(
     figure = {
         "data": [
             _differences_trace([rows[position] for position in shown], [hover_texts[position] for position in shown]),
-            *mark_traces(marks, labels, [sign * min(sign * row["difference"], sign * end) for row in rows]),
+            *mark_traces(marks, labels, [sign * (in_range.position(sign * row["difference"]) or 0.0) for row in rows]),
             *out_of_range_traces(beyond, end, RIGHT if sign > 0 else LEFT),
         ],
         "layout": plotly_layout(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bln_search.ranking.statistics.intervals import ConfidenceInterval, mean_with_t_interval
-from bln_search.reports.charts.chart import Chart, colour_with_opacity, plotly_layout, series_colour
+from bln_search.reports.charts.chart import Chart, axis_title, colour_with_opacity, plotly_layout, series_colour
 
 _AXIS_QUANTILE, _AXIS_FACTOR = 0.9, 2.0
 """The axis ends at this multiple of this quantile of all values, if any value is larger."""
@@ -110,10 +110,10 @@ def learning_curves_chart(
     epochs: dict[str, Any] = {"rangemode": "tozero"}
     if max(len(curve.epochs) for curve in curves) <= _MAX_TICKED_EPOCHS:
         epochs["dtick"] = 1  # ticks at whole epochs
-    axis_title = f"{metric.name} ({unit})" if metric is LOSS and unit else metric.name
+    title = axis_title(metric.name, unit if metric is LOSS else "")
     figure = {
         "data": traces,
-        "layout": plotly_layout("epoch", axis_title, hovermode="closest", xaxis=epochs, yaxis=axis),
+        "layout": plotly_layout("epoch", title, hovermode="closest", xaxis=epochs, yaxis=axis),
     }
     rows = [
         {"arm": curve.arm, "parameters": curve.point, "seed": curve.seed, **epoch}

@@ -15,7 +15,8 @@ from bln_search.core.errors import MissingPackageError
 from bln_search.reports.charts.image_axes import LETTER_MM, ImageAxis
 from bln_search.reports.charts.image_traces import draw_heat_map, draw_scatter, shorten_texts_wider_than_cells
 
-FORMATS = ("png", "svg", "pdf")
+_METADATA: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+FORMATS = tuple(_METADATA)
 
 _MM_PER_INCH = 25.4
 _ROW_MM, _LINE_MM, _FRAME_MM, _COLOUR_BAR_MM = 3.6, 3.3, 9.0, 10.0
@@ -44,7 +45,6 @@ _STYLE = {
     "xtick.major.width": 0.5,
     "ytick.major.width": 0.5,
 }
-_METADATA: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def draw_image(figure: Mapping[str, Any], image_format: str, *, width_mm: float, dpi: float) -> bytes:

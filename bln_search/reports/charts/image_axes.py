@@ -22,7 +22,7 @@ class ImageAxis:
 
     def __init__(self, name: str, options: Mapping[str, Any], values: Sequence[Sequence[Any]]) -> None:
         self.name, self.options = name, options
-        listed = options.get("categoryarray") or [name for of_trace in values for name in of_trace]
+        listed = options.get("categoryarray") or [value for of_trace in values for value in of_trace]
         self.categories = list(dict.fromkeys(listed)) if options.get("type") == "category" else []
         self._positions = {name: position for position, name in enumerate(self.categories)}
 
@@ -57,9 +57,9 @@ class ImageAxis:
     def apply(self, axes: Any, width_mm: float, *, title_at: str) -> None:
         """Set scale, range, ticks and title of the axis of matplotlib. title_at: Where the title stands."""
         name = self.name
-        axis, set_options = getattr(axes, f"{name}axis"), getattr(axes, f"set_{name}scale")
+        axis, set_scale = getattr(axes, f"{name}axis"), getattr(axes, f"set_{name}scale")
         if self.options.get("type") == "log":
-            set_options("log")
+            set_scale("log")
             axis.minorticks_off()
         if self.categories:
             turned = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}

@@ -100,7 +100,7 @@ def _configuration_line_trace(
             "width": 1.6,
         },
         "marker": {"symbol": SYMBOLS[position % len(SYMBOLS)], "size": 7},
-        "hovertemplate": f"{key.configuration} at %{{x}}: %{{y:.5f}}<extra></extra>",
+        "hovertemplate": f"{key.configuration} at %{{x}}: %{{customdata:.5f}}<extra></extra>",
     }
 
 

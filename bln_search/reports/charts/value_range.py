@@ -65,8 +65,8 @@ class ValueRange:
         return [self.low - self.padding, self.end + self.padding / 4]
 
     def contains(self, value: float | None) -> bool:
-        """Whether a value is in the range."""
-        return value is not None and value <= self.high
+        """Whether an axis shows a value at its own position."""
+        return value is not None and value <= self.end
 
     def position(self, value: float | None) -> float | None:
         """Position of a value on an axis; None for a missing value."""

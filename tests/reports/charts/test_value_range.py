@@ -34,6 +34,13 @@ def test_other_values_are_in_range(values, margin):
     assert (found.low, found.high, found.is_cut) == (min(values), max(values), False)
 
 
+def test_a_value_before_the_end_of_the_axis_stands_at_its_own_position():
+    """As wide intervals extend the axis beyond the range."""
+    found = find_value_range([0.0, 0.29, 2.5, 2.9, 3.2, 40.0], 0.0, [None, None, 2.5, None, None, None])
+    assert found.high < 3.2 < found.end
+    assert (found.position(3.2), found.position(40.0)) == (3.2, found.end)
+
+
 def test_without_a_value_there_is_an_empty_range():
     found = find_value_range([None, math.nan, math.inf])
     assert (found.low, found.high) == (0.0, 0.0)
