@@ -20,7 +20,9 @@ EXTRAS: dict[str, frozenset[str]] = {
 _TRAINING = EXTRAS["search"] | {"safetensors", "scipy", "torch"}
 """What runs a study: also packages that a machine which only serves may lack, as the image `web`."""
 
-_SERVICE_VERBS = frozenset({"serve", "share-link", "submit", "submit-results", "token"})
+_SERVICE_VERBS = frozenset(
+    {"cancel", "pause", "resume", "retry", "serve", "share-link", "submit", "submit-results", "token", "watch"}
+)
 """Verbs for which the extra `search` would not be enough."""
 
 
@@ -35,7 +37,8 @@ def find_package_error_for_module_not_found(
     """
     package = (error.name or "").partition(".")[0]
     extras = EXTRAS | {"search": _TRAINING}
-    order = sorted(extras, key="service".__ne__) if _SERVICE_VERBS.intersection(words) else extras
+    verb = next((word for word in words if not word.startswith("-")), "")
+    order = sorted(extras, key="service".__ne__) if verb in _SERVICE_VERBS else extras
     return next((MissingPackageError(package, extra) for extra in order if package in extras[extra]), None)
 
 

@@ -71,6 +71,9 @@ _EXIT_BY_ERROR: tuple[tuple[type[BlnSearchError], ExitCode], ...] = (
 )
 
 
+_COMPLETE = "_BLN_SEARCH_COMPLETE"
+"""Variable with which a shell asks for completions."""
+
 _EXIT_BY_STATUS = {400: ExitCode.BAD_INPUT, 404: ExitCode.NOT_FOUND, 422: ExitCode.BAD_INPUT, 507: ExitCode.DISK_FULL}
 """Exit code by HTTP status of a service: the same as for the same error without a service."""
 
@@ -91,6 +94,8 @@ def _run_app_and_translate_errors() -> None:
     except BlnSearchError as error:
         _exit_with_error(error)
     except ModuleNotFoundError as error:
+        if _COMPLETE in os.environ:  # the shell would show an error in the command that is written
+            sys.exit()
         package_error = find_package_error_for_module_not_found(error, sys.argv[1:])
         if package_error is None:
             raise

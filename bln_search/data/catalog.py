@@ -84,8 +84,8 @@ def load_data_set(
     entry = get_catalog_entry(name)
     options = options or {}
     if entry.find is not None:
+        source = find_source(entry, entry.find, data, options)
         with _errors_of_source_as_data_errors(name):
-            source = entry.find(entry.list_search_folders(data), **options)
             version = "" if entry.prepare else _make_version_with_code(name, entry, source, options)
         if entry.prepare is not None:
             return source.decode()
@@ -94,6 +94,8 @@ def load_data_set(
         load = entry.load
         return _load_cached_or_decode(entry, "", None, lambda: load(**options))
     decode = entry.decode
+    if options:
+        raise DataError(f"the data set {name} has own options, which need a find or a load in its CatalogEntry")
     if decode is None:
         raise DataError(f"the data set {name} has neither find nor decode nor load")
     return _load_cached_or_decode(
@@ -102,6 +104,14 @@ def load_data_set(
         cache,
         lambda: decode(lambda file: read_verified_file(file, entry.list_search_folders(data), entry.archive)),
     )
+
+
+def find_source(
+    entry: CatalogEntry, find: Callable[..., DataSource], data: Path, options: Mapping[str, Any] | None = None
+) -> DataSource:
+    """Return what `find` of a data set finds in the folder of data sets. Raises DataError if it finds nothing."""
+    with _errors_of_source_as_data_errors(entry.name):
+        return find(entry.list_search_folders(data), **(options or {}))
 
 
 def has_decoded_copy(entry: CatalogEntry, cache: Path) -> bool:
@@ -128,8 +138,12 @@ def _errors_of_source_as_data_errors(name: str) -> Iterator[None]:
         raise DataError(f"the data set {name} cannot be decoded: {describe_exception(error)}{hint}") from error
 
 
-def load_texts_of_length(name: str, length: int, data: Path, cache: Path | None = None) -> DataSet:
+def load_texts_of_length(
+    name: str, length: int, data: Path, cache: Path | None = None, options: Mapping[str, Any] | None = None
+) -> DataSet:
     """Return the texts of the data set called `name` with inputs of `length` token ids, the last ones of each text.
+
+    `options` are its own options.
 
     Raises:
         DataError: the data set does not consist of texts that can have another length, or a file is missing or damaged.
@@ -138,8 +152,8 @@ def load_texts_of_length(name: str, length: int, data: Path, cache: Path | None 
     entry = get_catalog_entry(name)
     if entry.find_with_length is None:
         raise DataError(f"the data set {name} has inputs of one length only: remove evaluation.lengths")
-    source = entry.find_with_length(entry.list_search_folders(data), length)
-    return _load_cached_or_decode(entry, _make_version_with_code(name, entry, source), cache, source.decode)
+    source = entry.find_with_length(entry.list_search_folders(data), length, **(options or {}))
+    return _load_cached_or_decode(entry, _make_version_with_code(name, entry, source, options), cache, source.decode)
 
 
 def list_data_set_modules(name: str) -> frozenset[str]:

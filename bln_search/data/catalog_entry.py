@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -76,7 +76,7 @@ class CatalogEntry:
             Its further arguments are the own options of the data set.
         remarks: properties of the published data that affect results.
         find_with_length: for a data set of texts, finds it with inputs of a number of token ids; the texts, their order
-            and the vocabulary are those of `find`.
+            and the vocabulary are those of `find`, and so are its further arguments.
         folder: name of the folder of the files; by default that of the data set.
         task: what its labels are made for; that of its `DataSetInfo` if it has one.
         load: returns a data set that needs no files; its arguments are the own options of the data set.
@@ -94,7 +94,7 @@ class CatalogEntry:
     downloads: tuple[str, ...] = ()
     find: Callable[..., DataSource] | None = None
     remarks: tuple[str, ...] = ()
-    find_with_length: Callable[[Sequence[Path], int], DataSource] | None = None
+    find_with_length: Callable[..., DataSource] | None = None
     folder: str = ""
     task: str = TaskName.CLASSIFICATION
     load: Callable[..., DataSet] | None = None

@@ -65,6 +65,8 @@ def test_every_package_of_the_extras_is_known():
         ("torch.fx", "run", "search"),
         ("sqlalchemy", "list", "search"),
         ("sqlalchemy", "serve", "service"),
+        ("sqlalchemy", "watch", "service"),
+        ("httpx", "cancel", "service"),
     ],
 )
 def test_a_package_is_attributed_to_the_extra_that_the_verb_needs(name, verb, extra):

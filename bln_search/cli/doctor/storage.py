@@ -174,9 +174,7 @@ def iter_data_set_findings(settings: Settings, data: Path | None) -> Iterator[Fi
     except OSError as error:
         yield fault("data sets", f"{folder} cannot be read: {error.strerror}", "give read access to its folders")
         return
-    counts = {
-        entry.name: count_missing_and_all_files(entry, entry.list_search_folders(folder)) for entry in CATALOG.values()
-    }
+    counts = {entry.name: count_missing_and_all_files(entry, folder) for entry in CATALOG.values()}
     present = [name for name, (missing, _) in counts.items() if not missing]
     yield ok("data sets", f"{folder}: {len(present)} of {len(counts)} present, {', '.join(present)}")
     for name, (missing, total) in counts.items():

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from bln_search.cli.options import DataOption, FormatOption, QuietOption, add_environment_variable_to_help
 from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_line, print_note
 from bln_search.cli.records import print_records
-from bln_search.core.errors import DataError
+from bln_search.core.errors import BlnSearchError, DataError
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.tasks import TaskName
 from bln_search.settings import load_settings
@@ -53,34 +54,40 @@ def list_data(data: DataOption = None, output_format: FormatOption = RecordsForm
 def _describe_file_state(entry: CatalogEntry, data: Path, cache: Path) -> str:
     from bln_search.data.catalog import has_decoded_copy
 
-    missing, total = count_missing_and_all_files(entry, entry.list_search_folders(data))
+    missing, total = count_missing_and_all_files(entry, data)
     if not missing:
         return "present"
     copy = "; a decoded copy is in the cache" if has_decoded_copy(entry, cache) else ""
     return "missing" if entry.find is not None else f"{missing} of {total} missing{copy}"
 
 
-def print_note_if_data_set_is_missing(entry: CatalogEntry, data: Path, cache: Path) -> None:
-    """Print that a study with a data set cannot run on this machine yet, and what to do."""
+def print_note_if_data_set_is_missing(
+    entry: CatalogEntry, data: Path, cache: Path, options: Mapping[str, Any] | None = None
+) -> None:
+    """Print that a study with a data set and its own options cannot run on this machine yet, and what to do."""
     from bln_search.data.catalog import has_decoded_copy
 
-    missing, total = count_missing_and_all_files(entry, entry.list_search_folders(data))
+    missing, total = count_missing_and_all_files(entry, data, options)
     if missing and not has_decoded_copy(entry, cache):
         which = "the data set is" if entry.find is not None else f"{missing} of {total} files are"
         remedy = f"run `bln-search data fetch {entry.name}`, or set" if entry.downloads else "set"
         print_note(f"{entry.name}: {which} missing in {data}: before this study runs here, {remedy} BLN_SEARCH_DATA")
 
 
-def count_missing_and_all_files(entry: CatalogEntry, folders: list[Path]) -> tuple[int, int]:
+def count_missing_and_all_files(
+    entry: CatalogEntry, data: Path, options: Mapping[str, Any] | None = None
+) -> tuple[int, int]:
     """How many files of a data set are missing, and how many it has; one for a data set that finds its own files."""
+    from bln_search.data.catalog import find_source
     from bln_search.data.files import find_file
 
     if entry.find is not None:
         try:
-            entry.find(folders)
-        except (DataError, OSError):
+            find_source(entry, entry.find, data, options)
+        except BlnSearchError:
             return 1, 1
         return 0, 1
+    folders = entry.list_search_folders(data)
     has_archive = entry.archive is not None and any((folder / entry.archive.name).is_file() for folder in folders)
     missing = 0 if has_archive else sum(find_file(file, folders) is None for file in entry.files)
     return missing, len(entry.files)
@@ -96,11 +103,12 @@ def verify(name: NameArgument, data: DataOption = None) -> None:
 
 def check_data_set_and_print(entry: CatalogEntry, folder: Path) -> None:
     """Verify a data set and print the result. Raises DataError if it is missing, damaged or not the published one."""
+    from bln_search.data.catalog import find_source
     from bln_search.data.files import read_verified_file
 
     folders = entry.list_search_folders(folder)
     if entry.find is not None:
-        source = entry.find(folders)
+        source = find_source(entry, entry.find, folder)
         for line in source.verify():
             print_line(line)
         if entry.prepare is None:

@@ -50,7 +50,7 @@ def get_study_to_change(opened: Ledger | Client, name_or_id: str) -> StudyRecord
     """
     source = _make_study_source(opened)
     study = source.get_study(name_or_id)
-    if name_or_id == study.name:  # otherwise it is the number
+    if name_or_id == study.name and name_or_id != str(study.id):  # otherwise it is the number
         listed = source.list_studies(StudyFilter(name=study.name))
         same = [other for other in listed if (other["name"], other["owner"]) == (study.name, study.owner)]
         if len(same) > 1:

@@ -81,7 +81,7 @@ def validate(
     entry, settings = get_catalog_entry(study.data.name), load_settings()
     for remark in entry.remarks:
         print_note(f"{study.data.name}: {remark}")
-    print_note_if_data_set_is_missing(entry, data or settings.data_folder, settings.cache)
+    print_note_if_data_set_is_missing(entry, data or settings.data_folder, settings.cache, study.data.own_options)
     if estimate_study_time and output_format is not RecordsFormat.TABLE:
         print_time_estimate(_estimate_study_time(study, data, device, workers, seconds_per_arm), output_format)
         return

@@ -56,9 +56,8 @@ class SilentProgress:
 
 def format_starting_text(parallel_trials: int) -> str:
     """What happens before the first epoch. parallel_trials: those that run at the same time."""
-    return (
-        f"starting {parallel_trials}{' at the same time' if parallel_trials > 1 else ''} (loading torch and the data)"
-    )
+    noun = "trials at the same time" if parallel_trials > 1 else "trial"
+    return f"starting {parallel_trials} {noun} (loading torch and the data)"
 
 
 def format_remaining_time(remaining: RemainingTimeEstimator) -> str:

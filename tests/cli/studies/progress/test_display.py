@@ -70,12 +70,12 @@ def train(watcher, clock, trial, epochs=20):
 
 def test_the_first_line_says_that_workers_start(stderr):
     progress.LineProgress(lambda trials: trials // 2, Clock()).on_run_start(4)
-    assert "4 trials to run; starting 2 at the same time" in stderr.getvalue()
+    assert "4 trials to run; starting 2 trials at the same time" in stderr.getvalue()
 
 
 def test_no_more_workers_are_named_than_there_are_trials(stderr):
     progress.LineProgress(lambda _: 8, Clock()).on_run_start(1)
-    assert "1 trial to run; starting 1 " in stderr.getvalue()
+    assert "1 trial to run; starting 1 trial " in stderr.getvalue()
 
 
 def test_lines_come_ten_seconds_apart(stderr):
@@ -117,7 +117,7 @@ def test_bars_start_with_the_workers_and_keep_failures(stderr):
     with progress.TerminalBarsProgress(lambda _: 2, clock) as watcher:
         watcher.on_run_start(len(TRIALS))
         (bar,) = watcher.progress.tasks
-        assert bar.fields["note"].startswith("starting 2 at the same time")
+        assert bar.fields["note"].startswith("starting 2 trials at the same time")
         train(watcher, clock, TRIALS[0], epochs=1)
         assert watcher.progress.tasks[0].fields["note"] == ""
         watcher.on_message(TRIALS[0], TaskFailed(FailureClass.USER_ERROR, "KeyError: 'x'"))
