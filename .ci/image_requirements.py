@@ -6,6 +6,7 @@ The image `web` has no torch; a machine that only serves can do the same.
 
 from __future__ import annotations
 
+import re
 import sys
 import tomllib
 from pathlib import Path
@@ -23,7 +24,21 @@ def list_requirements(image: str, *more_extras: str) -> list[str]:
     if image == "web":
         required = [requirement for requirement in required if not requirement.startswith(NOT_SERVED)]
     for extra in (*EXTRAS[image], *more_extras):
-        required += project["optional-dependencies"][extra]
+        required += list_requirements_of_extra(project["optional-dependencies"], extra)
+    return required
+
+
+def list_requirements_of_extra(lists: dict[str, list[str]], extra: str) -> list[str]:
+    """Return the requirements of an extra; `all` contains others, as bln-search[export,fast]."""
+    required = []
+    for requirement in lists[extra]:
+        inner = re.fullmatch(r"bln-search\[(.+)\]", requirement)
+        others = [] if inner is None else inner[1].split(",")
+        required += (
+            [requirement]
+            if inner is None
+            else [one for other in others for one in list_requirements_of_extra(lists, other)]
+        )
     return required
 
 

@@ -15,6 +15,9 @@ _log = logging.getLogger(__name__)
 _INTERVAL = 2.0
 """Seconds between two looks."""
 
+_JOIN_TIMEOUT = 5.0
+"""Seconds for the last look, in which a database may hang."""
+
 
 @contextmanager
 def releasing_lost_work(ledger: Ledger, interval: float = _INTERVAL) -> Iterator[None]:
@@ -35,7 +38,11 @@ def releasing_lost_work(ledger: Ledger, interval: float = _INTERVAL) -> Iterator
                 is_failing = False
             except BlnSearchError as error:
                 if not is_failing:  # an outage is logged once
-                    _log.warning("studies of lost workers are not released: %s", error)
+                    _log.warning("work of lost workers is not released: %s", error)
+                is_failing = True
+            except Exception:  # noqa: BLE001 - the next look may succeed
+                if not is_failing:
+                    _log.exception("work of lost workers is not released")
                 is_failing = True
 
     thread = threading.Thread(target=look_until_ended, daemon=True, name="lost work")
@@ -44,4 +51,4 @@ def releasing_lost_work(ledger: Ledger, interval: float = _INTERVAL) -> Iterator
         yield
     finally:
         ended.set()
-        thread.join()
+        thread.join(_JOIN_TIMEOUT)

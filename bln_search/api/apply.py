@@ -95,8 +95,11 @@ def _layers_by_name_in_table(choice: Choice, network: nn.Module) -> dict[str, No
             names |= row.populations.keys() | row.without_estimate
     elif isinstance(choice, PerLayerConfigurationWithPopulations):
         names.update(choice.layers)
+    layers = get_norms_by_name(network)
+    if names <= layers.keys():
+        return layers
     in_table = {name_inside_wrappers(name): name for name in names}
-    return {in_table.get(name_inside_wrappers(name), name): layer for name, layer in get_norms_by_name(network).items()}
+    return {in_table.get(name_inside_wrappers(name), name): layer for name, layer in layers.items()}
 
 
 @dataclass(frozen=True)

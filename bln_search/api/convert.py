@@ -182,7 +182,7 @@ def _why_no_layer_to_convert(network: nn.Module, modules: Modules, kept: Sequenc
     return (
         f"this {original_class_name(network)} has no BatchNorm or LayerNorm layer to convert{others}: add BLN "
         "layers where it should be normalized, or add the replacement of a class with bln_search.register_norm_layer; "
-        "layers in a Python list belong into an nn.ModuleList, and functions such as F.batch_norm are no layers"
+        "put layers of a Python list into an nn.ModuleList; functions such as F.batch_norm are not layers"
     )
 
 

@@ -64,7 +64,7 @@ class ServiceConnection:
 
     @property
     def has_path(self) -> bool:
-        """Whether the address has a path, which is wrong unless a proxy removes it."""
+        """Whether the address has a path: that of a reverse proxy, or a mistake."""
         return self._server.path.strip("/") != ""
 
     def _clean_token(self, token: str) -> str:

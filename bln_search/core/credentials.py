@@ -18,7 +18,7 @@ _CONTROL_CHARACTER = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _SECRET_NAME = re.compile(r"password|passwd|secret|token|key", re.IGNORECASE)
 
 _SECRET_PARTS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"(?<!\S)\S+"), lambda word: _redact_password_of_url(word[0])),
+    (re.compile(r"(?<!\S)\S+"), lambda word: redact_password_of_url(word[0])),
     (re.compile(r"(https?://)[^\s:@/]+@", re.IGNORECASE), r"\1***@"),
     (
         re.compile(r"([?&;#]([^\s=&;?#]*)=)[^\s&;#]+"),
@@ -35,8 +35,8 @@ pattern reads a character again for every earlier one: clients choose the texts.
 """
 
 
-def _redact_password_of_url(word: str) -> str:
-    """Replace the password of a URL in a word without white space; it ends at the last @."""
+def redact_password_of_url(word: str) -> str:
+    """Replace the password in a URL without other text around it; it ends at the last @."""
     end = word.rfind("@") + 1
     return re.sub(r"(://[^:@/]*):.*@", r"\1:***@", word[:end], count=1, flags=re.DOTALL) + word[end:]
 

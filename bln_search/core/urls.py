@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
-from bln_search.core.credentials import clean_line, redact_secrets
+from bln_search.core.credentials import clean_line, redact_password_of_url, redact_secrets
 
 
 def redact_password(url: str) -> str:
     """Replace the password of a URL, whatever characters it has: `sftp://ada:***@host/kept`."""
-    return redact_secrets(re.sub(r"(://[^:@/]*):.*@", r"\1:***@", url, flags=re.DOTALL))
+    return redact_secrets(redact_password_of_url(url))
 
 
 def is_loopback_host(host: str) -> bool:

@@ -59,5 +59,5 @@ def load_and_prepare_data(spec: DataSpec, data: Path, cache: Path, device: str) 
         load_data_set(spec.name, data, cache, spec.own_options),
         spec,
         device,
-        load_texts=lambda length: load_texts_of_length(spec.name, length, data, cache),
+        load_texts=lambda length: load_texts_of_length(spec.name, length, data, cache, spec.own_options),
     )

@@ -15,6 +15,7 @@ ROOT_PATH: ContextVar[str] = ContextVar("root_path", default="")
 """Of the request that is handled; empty for none."""
 
 _ADDRESS_IN_PAGE = re.compile(r'(\s(?:href|src|action|data-chart|data-source)=")(?=/(?!/))')
+_TAG = re.compile(r"<[^<>]+>")
 _PATH_OF_COOKIE = re.compile(rb"(?i)(;\s*path=)(?=/)")
 
 
@@ -42,6 +43,8 @@ def add_root_path_to_headers(headers: MutableHeaders) -> None:
 
 
 def add_root_path_to_page(html: str) -> str:
-    """Add the root path to the addresses of a page, or of a part of one."""
+    """Add the root path to the addresses in the tags of a page, or of a part of one; texts stay as they are."""
     root_path = ROOT_PATH.get()
-    return _ADDRESS_IN_PAGE.sub(rf"\g<1>{root_path}", html) if root_path else html
+    if not root_path:
+        return html
+    return _TAG.sub(lambda tag: _ADDRESS_IN_PAGE.sub(rf"\g<1>{root_path}", tag[0]), html)

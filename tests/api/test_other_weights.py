@@ -176,3 +176,16 @@ def test_a_file_without_fingerprints_is_read_and_applied_to_any_weights(ranked, 
     loaded = bln_search.load_ranked(path)
     bln_search.apply_configuration(Network(1), loaded["TT--"])
     assert loaded.to_records() == ranked.to_records()
+
+
+def test_a_network_with_a_part_named_module_keeps_its_layers_apart():
+    torch.manual_seed(0)
+    network = nn.Sequential()
+    network.add_module("first", nn.Linear(6, 8))
+    network.add_module("bn", bln_search.BN(8))
+    network.add_module("module", nn.Sequential())
+    network.module.add_module("bn", bln_search.BN(8))
+    network.add_module("last", nn.Linear(8, 2))
+    ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
+    bln_search.apply_configuration(network, ranked["TT--"])
+    assert {str(layer.configuration) for layer in (network.bn, network.module.bn)} == {"TT--"}

@@ -98,9 +98,11 @@ def send_heartbeats(ledger, study_id):
 
     thread = threading.Thread(target=send)
     thread.start()
-    yield
-    ended.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @pytest.mark.parametrize(

@@ -186,9 +186,9 @@ class RankedConditions(ChartedTable):
     def plot(self) -> Any:
         """The loss of each row in each condition as a heat map, as a `plotly.graph_objects.Figure`.
 
-        Colors show regrets on a logarithmic scale; regrets far above the others are marked. Stars mark the row that is
-        recommended for the worst condition, and the row in use. Of more than 40 rows those of lowest mean over
-        conditions are drawn.
+        Colors show regrets on a logarithmic scale; regrets far above the others are marked. `★` marks the row
+        that is recommended for the worst condition, `●` the row in use. Of more than 40 rows those of lowest mean over
+        conditions are drawn, with the marked ones.
 
         Raises:
             ModelError: No row has a value in every condition.

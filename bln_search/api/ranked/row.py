@@ -100,7 +100,7 @@ class RankedConfiguration:
             return self
         fingerprint = parameter_fingerprint(network)
         position = self.fingerprints.index(fingerprint) if fingerprint in self.fingerprints else None
-        if position is None:
+        if position is None and self.networks:
             position = self._find_original_of_copy(network)
         if self.networks and position is None:
             raise ModelError(

@@ -64,11 +64,7 @@ class BucketStore:
 
     def has_file(self, name: str) -> bool:
         """Is there a file of that name? Raises CheckpointStoreError."""
-        validated_file_name(name)
-        with self._raise_as_store_errors("read"):
-            system, root = _open_file_system_and_folder(self.url)
-            exists: bool = system.isfile(f"{root}/{name}")
-        return exists
+        return self.find_file_info(name) is not None  # isfile of fsspec is false during an outage
 
     def find_file_info(self, name: str) -> StoredFileInfo | None:
         """Size and time of a file; None if it does not exist. Raises CheckpointStoreError."""

@@ -146,7 +146,8 @@ class GarbageCollector:
     def _may_lack_row_yet(self, checkpoints: CheckpointStore, name: str) -> bool:
         """Whether a running attempt may have written the file but not yet its row."""
         with self.database.read_session() as session:
-            oldest: datetime | None = session.scalar(_select_oldest_running_attempt_start(self.database.now(session)))
+            after, _ = self.database.lease_clock.held_range(self.database.now(session))
+            oldest: datetime | None = session.scalar(_select_oldest_running_attempt_start(after))
         file = None if oldest is None else checkpoints.find_file_info(name)
         return oldest is not None and file is not None and file.written_at > oldest - _CLOCK_SKEW
 

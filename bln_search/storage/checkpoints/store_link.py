@@ -23,8 +23,8 @@ _ONLY_ROW = 1
 _REMEDY = "mount or share that store, or set BLN_SEARCH_CHECKPOINTS to it"
 
 
-def check_store(database: Database, checkpoints: CheckpointStore) -> None:
-    """Raise WrongCheckpointStoreError where a store is not that of a database.
+def check_store(database: Database, checkpoints: CheckpointStore) -> bool:
+    """Return whether a store belongs to a database already. Raises WrongCheckpointStoreError where another one does.
 
     Raises:
         CheckpointStoreError: The store cannot be read, or its folder is missing although trials ran with it. Writing
@@ -44,6 +44,7 @@ def check_store(database: Database, checkpoints: CheckpointStore) -> None:
             f"it lacks the file {store.marker}; {_REMEDY}. If its files were moved without this one, or are lost, "
             "create it there, empty"
         )
+    return store is not None
 
 
 def link_store(database: Database, checkpoints: CheckpointStore) -> None:
@@ -53,13 +54,10 @@ def link_store(database: Database, checkpoints: CheckpointStore) -> None:
         CheckpointStoreError: The store cannot be read or written to.
         StorageFullError: No disk space is left.
     """
-    check_store(database, checkpoints)
-    with database.read_session() as session:
-        has_store = session.get(CheckpointStoreRow, _ONLY_ROW) is not None
-        needed = {} if has_store else read_digests_by_needed_file(session)
-    if has_store:
-        check_store(database, checkpoints)  # again: another process may have linked its own meanwhile
+    if check_store(database, checkpoints):
         return
+    with database.read_session() as session:
+        needed = read_digests_by_needed_file(session)
     if needed:
         _check_has_network_or_marker(database, checkpoints, needed)
     marker = new_store_marker_name()

@@ -59,9 +59,14 @@ class ExportJobQueue:
 
     def release_lost_exports(self, is_alive: Callable[[str], bool]) -> None:
         """Let exports of lost workers wait again; `is_alive` as for `claim_next_export`."""
-        if self.has_open_exports():
+        if self._has_running_exports():
             with self.database.write_session() as session:
                 _reclaim_lost_exports(self.database, session, None, is_alive, self.database.now(session))
+
+    def _has_running_exports(self) -> bool:
+        query = select(ExportRow.id).where(ExportRow.state == ExportState.RUNNING).limit(1)
+        with self.database.read_session() as session:
+            return session.scalar(query) is not None
 
     def record_progress(self, token: ExportAttemptKey, step: ExportStep | None) -> None:
         """Record what the worker is doing, and renew its lease. Raises StaleAttemptError."""

@@ -82,9 +82,7 @@ class StudyThroughput:
             max(self._estimate_trial_seconds(trial, mean) - (now - trial.started_at).total_seconds(), 0.0)
             for trial in self.running
         )
-        return max(0.0, running + waiting * mean) / max(
-            1, len(self.running)
-        )  # durations may be negative: clocks are set
+        return (running + waiting * mean) / max(1, len(self.running))
 
     def _estimate_trial_seconds(self, trial: RunningTrial, mean: float) -> float:
         """The duration of a running trial. Its own epochs count only before an attempt has succeeded."""
@@ -102,7 +100,8 @@ def measure_throughput_by_study(session: Session, study_ids: Sequence[int]) -> d
         .where(TrialRow.study_id.in_(study_ids), AttemptRow.state == AttemptState.SUCCEEDED)
         .group_by(TrialRow.study_id)
     )
-    seconds = {study_id: float(mean) for study_id, mean in session.execute(succeeded)}
+    means = session.execute(succeeded)  # below 0 where a clock was set back
+    seconds = {study_id: max(0.0, float(mean)) for study_id, mean in means}
     running = _read_running_trials_by_study(session, study_ids)
     return {
         study_id: StudyThroughput(seconds.get(study_id), tuple(running.get(study_id, ())))

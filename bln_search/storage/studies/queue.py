@@ -170,6 +170,8 @@ class StudyQueue:
                 study.reason, study.losses = None, 0
                 set_study_state(session, study, StudyState.ACCEPTED, self.database.now(session), account)
                 _check_owner_study_limit(session, study.owner, None if was_paused else limit)
+            else:
+                study.losses = 0
             self._release_if_lost(session, study)
 
     def _release_if_lost(self, session: Session, study: StudyRow) -> None:

@@ -54,7 +54,8 @@ class DocumentationFiles(StaticFiles):
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Return a file; an HTML page with its policy."""
-        response = await super().get_response(path, scope)
+        is_start_of_texts = path == "." and not (self._folder / "index.html").is_file()
+        response = await super().get_response("index.md" if is_start_of_texts else path, scope)
         response.headers["Cache-Control"] = "no-cache"
         media_type = response.headers.get("content-type", "")
         if media_type.startswith("text/markdown"):

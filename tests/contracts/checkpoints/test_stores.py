@@ -209,3 +209,15 @@ def test_file_system_without_cache_options_works():
     assert list(reader.iter_files()) == []
     writer.write("a", b"1")
     assert [file.name for file in reader.iter_files()] == ["a"]
+
+
+def test_an_outage_of_a_bucket_is_no_missing_file():
+    class Unreachable(MemoryFileSystem):
+        protocol = "unreachable"
+
+        def info(self, path, **options):
+            raise ConnectionError("no route to the host")
+
+    register_implementation("unreachable", Unreachable, clobber=True)
+    with pytest.raises(CheckpointStoreError):
+        open_checkpoint_store("unreachable://kept/here").has_file("a")

@@ -13,8 +13,8 @@ from fastapi.testclient import TestClient
 import service
 from bln_search.core.enums import Scope
 from bln_search.settings import Settings
+from service.app import make_app
 from service.body_limits import RESULTS_PATH
-from service.openapi import get_openapi_document
 from service.server import _make_connection_limits
 from tests.support.service_world import HTML_HEADERS, STUDIES, World, body
 
@@ -116,10 +116,7 @@ def test_api_answers_under_the_path(world, browser):
     assert submitted.headers["location"].startswith(f"{ROOT}{STUDIES}/")
     assert browser.get(submitted.headers["location"]).json()["id"] == submitted.json()["id"]
     assert browser.get(f"{ROOT}/healthz").status_code == 200
-    assert get_openapi_document(world.app, ROOT)["servers"][0]["url"] in (
-        ROOT,
-        "/",
-    )  # it is made once for an application
+    assert make_app(world.context).openapi()["servers"][0]["url"] == ROOT
 
 
 def test_results_may_be_large_at_both_addresses(home):
