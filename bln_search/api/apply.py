@@ -15,11 +15,12 @@ from bln_search.api.ranked.row import LayerPopulationsByName, RankedConfiguratio
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import BatchDependenceWarning, ModelError
+from bln_search.core.method import StatisticSource
 from bln_search.core.per_layer import SEPARATOR, PerLayerConfiguration
 from bln_search.evaluation.tree.graph.segments import split_at_norms
 from bln_search.evaluation.tree.graph.tracing import NotTraceableError
 from bln_search.norms import Normalization
-from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name
+from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, list_possible_configurations
 from bln_search.norms.network.stored_values import missing_stored_statistics
 
 Choice = (
@@ -47,8 +48,8 @@ def apply_configuration(network: nn.Module, choice: Choice, *, allow_other_weigh
 
     Raises:
         ModelError: The network has no normalization layers, or other layers than the evaluated network; the
-            configuration belongs to another method; no layer has its population values; or those of the row were
-            measured with other weights. The network is unchanged.
+            configuration belongs to another method or names statistics that no layer has; no layer has its population
+            values; or those of the row were measured with other weights. The network is unchanged.
 
     Example:
         bln_search.apply_configuration(model, ranked.recommended)
@@ -135,6 +136,7 @@ def _resolve_choice(choice: Choice, network: nn.Module, names: Sequence[str]) ->
         )
     parsed = _parse_configuration_code(choice) if isinstance(choice, str) else choice
     if isinstance(parsed, InferenceConfiguration):
+        _check_statistics_exist(parsed, get_norms_by_name(network))
         return _AppliedConfigurations(dict.fromkeys(names, parsed))
     names = _layer_names_in_execution_order(network, names, parsed)
     if len(parsed.configurations) != len(names):
@@ -143,6 +145,21 @@ def _resolve_choice(choice: Choice, network: nn.Module, names: Sequence[str]) ->
             f"normalization layers: {', '.join(names)}"
         )
     return _AppliedConfigurations(dict(zip(names, parsed.configurations, strict=True)))
+
+
+def _check_statistics_exist(configuration: InferenceConfiguration, layers: Mapping[str, Normalization]) -> None:
+    """Raise ModelError if a configuration names a statistic that no layer has."""
+    existing = {statistic for layer in layers.values() for statistic in layer.method.statistics}
+    named = {
+        statistic
+        for statistic, source in configuration.source_by_statistic.items()
+        if source is not StatisticSource.ABSENT
+    }
+    if named - existing:
+        possible = ", ".join(map(str, list_possible_configurations(layers)))
+        raise ModelError(
+            f"{configuration} names statistics that no layer of this network has: its configurations are {possible}"
+        )
 
 
 def _check_populations_belong_to_weights(

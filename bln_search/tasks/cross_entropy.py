@@ -35,7 +35,7 @@ def check_class_targets(targets: Tensor, loader: str, classes: int | None = None
     if targets.dtype != torch.int64 or targets.ndim != 1:
         raise DataError(
             f"{loader} yields targets of type {targets.dtype} and shape {tuple(targets.shape)}: classes are int64, one "
-            'for each example; for other targets choose another score, as in score="mse"'
+            f"for each example; {_describe_remedy(targets)}"
         )
     if targets.numel() and int(targets.min()) < 0:
         raise DataError(f"{loader} yields the class {int(targets.min())}: classes are numbered from 0")
@@ -44,6 +44,23 @@ def check_class_targets(targets: Tensor, loader: str, classes: int | None = None
             f"{loader} yields the class {int(targets.max())}, the network has {classes} outputs: classes are numbered "
             f"from 0 to {classes - 1}"
         )
+
+
+def _describe_remedy(targets: Tensor) -> str:
+    """Return how `targets` become classes, where they can be classes, and what to do with others."""
+    other = 'for other targets choose another score, as in score="mse"'
+    if targets.ndim == 2 and targets.shape[1] > 1 and _is_one_hot(targets):
+        return f"if these are one-hot, give targets.argmax(1); {other}"
+    calls = [".squeeze(1)"] if targets.ndim == 2 and targets.shape[1] == 1 else []
+    if targets.ndim > 1 + len(calls) or not bool((targets == targets.long()).all()):
+        return other
+    if targets.dtype != torch.int64:
+        calls.append(".long()")
+    return f"if these are classes, give targets{''.join(calls)}; {other}"
+
+
+def _is_one_hot(targets: Tensor) -> bool:
+    return bool(((targets == 0) | (targets == 1)).all() and (targets.sum(1) == 1).all())
 
 
 def _find_logits_problem(outputs: Tensor, targets: Tensor) -> str | None:

@@ -10,10 +10,16 @@ from torch import nn
 
 import bln_search
 from bln_search import BatchDependenceWarning, InferenceConfiguration
+from bln_search.core.errors import ModelError
 from bln_search.core.per_layer import PerLayerConfiguration
 from tests.api.own_network import make_loader, make_network
 
 pytestmark = pytest.mark.filterwarnings("error::bln_search.core.errors.BatchDependenceWarning")
+
+
+def export_under(network, choice):
+    """Export without a folder that exists afterwards: the configuration is refused before."""
+    return bln_search.export(network, "never written", example_inputs=torch.randn(10, 6), configuration=choice)
 
 
 def evaluated_network():
@@ -96,3 +102,20 @@ def test_a_layer_that_evaluation_skips_is_not_warned_of():
         ranked = bln_search.evaluate_configurations(network, make_loader(), make_loader(seed=1))
     assert not warns(network, next(row for row in ranked if str(row) == "TT-- (frozen)"))
     assert warns(network, ranked["FF--"])
+
+
+@pytest.mark.parametrize("choice", ["TTTT", InferenceConfiguration("FFFF"), "--FF"])
+@pytest.mark.parametrize("use", [bln_search.apply_configuration, export_under])
+def test_a_code_with_statistics_that_no_layer_has_is_refused_with_the_possible_ones(choice, use):
+    network = bln_search.convert(nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4)).eval(), method="same")
+    with pytest.raises(ModelError, match="TT--, TF--, FT--, FF--"):
+        use(network, choice)
+    assert str(network[1].configuration) == "TT--"
+
+
+def test_a_code_may_name_statistics_that_some_layer_has():
+    network = nn.Sequential(nn.BatchNorm1d(6), nn.LayerNorm(6))
+    converted = bln_search.convert(network.eval(), method="same")
+    with pytest.warns(BatchDependenceWarning):
+        bln_search.apply_configuration(converted, "FFFF")
+    assert [str(layer.configuration) for layer in converted] == ["FF--", "--FF"]

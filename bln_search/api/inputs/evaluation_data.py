@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -58,6 +59,8 @@ class EvaluationData:
     ) -> EvaluationData:
         """The loaders with the names of their arguments; each of the networks reads all of them. No iteration begins.
 
+        Warns (UserWarning) if a validation split is a test split too.
+
         Raises:
             DataError: A loader is no loader or an empty list, or an iterator that would be read more than once.
         """
@@ -73,6 +76,7 @@ class EvaluationData:
         }
         readers = f"{networks} networks read it" if networks > 1 else None
         check_iterators_read_once([*of_populations.values(), *of_splits.values()], readers=readers)
+        _warn_of_validation_as_test(of_splits)
 
         def make(named: tuple[str, Loader], *, compares_targets: bool = False) -> RoleLoader:
             name, loader = named
@@ -101,6 +105,19 @@ class EvaluationData:
             examples = adapter.count_targets_of_list(split)
             if batch_sizes is not None and examples is not None:
                 _check_split_holds_largest_batch(examples, batch_sizes, split.name)
+
+
+def _warn_of_validation_as_test(of_splits: Mapping[tuple[str | None, Split], tuple[str, Loader]]) -> None:
+    """Warn of the first validation loader that is a test loader too."""
+    validation = {id(loader): name for (_, split), (name, loader) in of_splits.items() if split is Split.VALIDATION}
+    for (_, split), (name, loader) in of_splits.items():
+        if split is Split.TEST and id(loader) in validation:
+            warnings.warn(
+                f"{validation[id(loader)]} and {name} are the same object: the test figures are not independent of the "
+                "choice of the row, and are optimistic. Give test data that validation does not contain",
+                stacklevel=4,
+            )
+            return
 
 
 def parse_population_loaders(loader: Loader | Mapping[str, Loader]) -> Mapping[str, Loader]:

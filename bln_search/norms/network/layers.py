@@ -34,7 +34,8 @@ def get_norms_by_name(network: nn.Module) -> dict[str, Normalization]:
     if not layers:
         raise ModelError(
             f"this {type(network).__name__} has no normalization layer of bln_search: build it with BLN, BN or LN, "
-            "or convert the BatchNorm and LayerNorm layers it has with bln_search.convert(model)"
+            'or convert the BatchNorm and LayerNorm layers it has with bln_search.convert(model, method="same"), which '
+            "keeps the outputs of a trained network, or with bln_search.convert(model), which makes them BLN"
         )
     return layers
 

@@ -43,7 +43,7 @@ def export(network, folder, **options):
             r"inputs\[:10\]",
         ),
         (mixed, {"configuration": "TTT"}, ModelError, "not an inference configuration"),
-        (lambda: nn.Linear(2, 2), {}, ModelError, r"no normalization layer of bln_search"),
+        (lambda: nn.Linear(2, 2), {}, ModelError, r'convert\(model, method="same"\)'),
         (lambda: "network", {}, ModelError, "not an nn.Module"),
         (lambda: bln_search.BLN(6), {"configuration": "TTTT"}, ModelError, "population"),
     ],

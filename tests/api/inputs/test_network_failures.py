@@ -100,7 +100,7 @@ def test_an_evaluation_names_layer_mini_batch_and_loader(place, loader, number):
 @pytest.mark.filterwarnings("ignore:.*one by one")
 @pytest.mark.parametrize("loader", ["train_loader", "validation_loader", "test_loader"])
 def test_a_per_layer_search_names_layer_mini_batch_and_loader(loader):
-    loaders = dict.fromkeys(("train_loader", "validation_loader", "test_loader"), BATCHES)
+    loaders = {name: list(BATCHES) for name in ("train_loader", "validation_loader", "test_loader")}
     loaders[loader] = with_bad_batch(3)
     network = make_network(NETWORKS["in the layer 0.inner (FailsForValue)"]())
     text = message_and_cause(lambda: bln_search.search_layers(network, **loaders))

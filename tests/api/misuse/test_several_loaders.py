@@ -6,7 +6,8 @@ import pytest
 
 import bln_search
 from bln_search.core.errors import DataError
-from tests.api.misuse.counted_network import TRAIN, VALIDATION, Counted
+from tests.api.misuse.counted_network import TRAIN, VALIDATION, Counted, batches
+from tests.api.own_network import make_network
 
 NAMES = [3, "", " ", "a b", "1st", "ä", "x" * 33, "@", "a@0.1"]
 
@@ -51,3 +52,19 @@ def test_populations_without_a_name_are_one_error_without_a_call():
     with pytest.raises(DataError, match="train_loader"):
         bln_search.evaluate_configurations(network, [TRAIN, TRAIN], VALIDATION)
     assert network.calls == 0
+
+
+@pytest.mark.parametrize("call", [bln_search.evaluate_configurations, bln_search.search_layers])
+def test_validation_data_as_test_data_are_one_warning(call):
+    with pytest.warns(UserWarning, match="validation_loader and test_loader are the same object") as warned:
+        call(make_network().eval(), TRAIN, VALIDATION, test_loader=VALIDATION)
+    assert len(warned) == 1
+
+
+def test_validation_data_of_a_condition_as_its_test_data_are_one_warning():
+    other = batches(40, seed=1)
+    with pytest.warns(UserWarning, match=r"validation_loader\['b'\] and test_loader\['b'\]") as warned:
+        bln_search.evaluate_configurations(
+            make_network().eval(), TRAIN, {"a": VALIDATION, "b": other}, test_loader={"a": batches(30), "b": other}
+        )
+    assert len(warned) == 1
