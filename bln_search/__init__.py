@@ -9,6 +9,9 @@
 
     layered = bln_search.search_layers(model, train_loader, validation_loader)  # per-layer configurations
 
+    print(bln_search.check(model, train_loader, validation_loader))             # is eval() worse, why, what to do
+    model = bln_search.recalibrate(model, train_loader)                         # precise BN, update_bn
+
     noisy = bln_search.corrupt(images, "gaussian_noise", severity=3)            # to evaluate under distribution shift
 
     tuned, result = bln_search.fine_tune(model, "TTFF", train_loader, validation_loader, learning_rate=2e-4)
@@ -37,6 +40,9 @@ from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
     from bln_search.api.apply import apply_configuration
+    from bln_search.api.check.check import check
+    from bln_search.api.check.recalibrate import Certificate, recalibrate
+    from bln_search.api.check.report import CheckReport
     from bln_search.api.compare import compare
     from bln_search.api.compared_scores import ComparedScore, ComparedScores
     from bln_search.api.convert import convert
@@ -70,6 +76,8 @@ __all__ = [
     "MBN",
     "BatchDependenceWarning",
     "BlnSearchError",
+    "Certificate",
+    "CheckReport",
     "Client",
     "ComparedScore",
     "ComparedScores",
@@ -91,6 +99,7 @@ __all__ = [
     "Split",
     "all_configurations",
     "apply_configuration",
+    "check",
     "compare",
     "convert",
     "corrupt",
@@ -101,6 +110,7 @@ __all__ = [
     "initialize",
     "load",
     "load_ranked",
+    "recalibrate",
     "register_norm_layer",
     "search_layers",
 ]
@@ -111,6 +121,8 @@ _HOMES = {
     "BRN": "bln_search.norms",
     "LN": "bln_search.norms",
     "MBN": "bln_search.norms",
+    "Certificate": "bln_search.api.check.recalibrate",
+    "CheckReport": "bln_search.api.check.report",
     "Client": "bln_search.client",
     "ComparedScore": "bln_search.api.compared_scores",
     "ComparedScores": "bln_search.api.compared_scores",
@@ -129,6 +141,7 @@ _HOMES = {
     "Split": "bln_search.core.enums",
     "all_configurations": "bln_search.core.configuration",
     "apply_configuration": "bln_search.api.apply",
+    "check": "bln_search.api.check.check",
     "compare": "bln_search.api.compare",
     "convert": "bln_search.api.convert",
     "corrupt": "bln_search.api.corrupt",
@@ -139,6 +152,7 @@ _HOMES = {
     "initialize": "bln_search.api.initialize",
     "load": "bln_search.api.export.loading",
     "load_ranked": "bln_search.api.ranked.several_networks",
+    "recalibrate": "bln_search.api.check.recalibrate",
     "register_norm_layer": "bln_search.norms.replacement",
     "search_layers": "bln_search.api.layer_search",
 }

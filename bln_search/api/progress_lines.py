@@ -8,15 +8,24 @@ from collections.abc import Callable
 from contextlib import suppress
 
 _SECONDS_BETWEEN_LINES = 10.0
-"""Time before the first line, and between two lines: short evaluations print nothing."""
+"""Time between two lines, and by default before the first one: short evaluations print nothing."""
 
 
 class ProgressLines:
-    """Prints how far the present part of an evaluation is, unless disabled. The clock returns seconds."""
+    """Prints how far the present part of an evaluation is, unless disabled.
 
-    def __init__(self, *, enabled: bool, clock: Callable[[], float] = time.monotonic) -> None:
+    Args:
+        enabled: Print lines.
+        clock: Returns seconds.
+        delay: Seconds before the first line.
+    """
+
+    def __init__(
+        self, *, enabled: bool, clock: Callable[[], float] = time.monotonic, delay: float = _SECONDS_BETWEEN_LINES
+    ) -> None:
         self._enabled, self._clock = enabled, clock
-        self._start = self._last = clock()
+        self._start = clock()
+        self._last = self._start - _SECONDS_BETWEEN_LINES + delay
         self._part, self._unit, self._done = "", "", 0
         self._total: int | None = None
 

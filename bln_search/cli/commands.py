@@ -21,6 +21,7 @@ class Panel(StrEnum):
 
     STUDIES = "Studies"
     RESULTS = "Results"
+    NETWORKS = "Networks of your own"
     SERVICE = "Service"
     MAINTENANCE = "Maintenance"
 
@@ -116,6 +117,13 @@ VERBS: Mapping[Panel, Mapping[str, Verb]] = {
             "verify",
             "Evaluate every network of a study again from its checkpoint and compare the results with the stored ones "
             "bitwise.",
+        ),
+    },
+    Panel.NETWORKS: {
+        "check": Verb(
+            "check.command",
+            "check",
+            "Check a trained network: is it worse in evaluation mode than it could be, why, and what to do.",
         ),
     },
     Panel.SERVICE: {

@@ -17,7 +17,8 @@ from bln_search.data.inputs import Inputs, can_slice_examples, describe_inputs, 
 from bln_search.evaluation.adapted_network import Forward, NetworkWithCallAdapter
 from bln_search.evaluation.isolated_passes import restored_network
 from bln_search.evaluation.row_evaluator import require_output_tensor
-from bln_search.norms.network.layers import evaluation_mode, get_norms_by_name, use_training_sources_in_evaluation
+from bln_search.norms import Normalization
+from bln_search.norms.network.layers import evaluation_mode, use_training_sources_in_evaluation
 
 _OUTPUT_KEYS = ("logits", "out")
 """Keys or attributes of the tensor in an output: those of transformers, and of torchvision's segmentation."""
@@ -160,7 +161,9 @@ class NetworkCaller:
         with (
             restored_network(self._original),
             evaluation_mode(self._original),
-            use_training_sources_in_evaluation(get_norms_by_name(self._original).values()),
+            use_training_sources_in_evaluation(
+                [module for module in self._original.modules() if isinstance(module, Normalization)]
+            ),
         ):
             try:
                 output = call(self._original, build)

@@ -37,21 +37,40 @@ def render_study_report_html(
         context: Data of the study.
         sections: Functions that make the sections.
     """
-    page_sections = [section for make in sections if (section := make(context)) is not None]
+    study = context.study
+    reason = f": {study.reason}" if study.reason else ""
+    return render_page_html(
+        study.name,
+        study.spec.title or study.name,
+        f"Study {study.name} (number {study.id}), {study.state.value}{reason}; "
+        f"report written at {context.manifest['written_at']}.",
+        [section for make in sections if (section := make(context)) is not None],
+    )
+
+
+def render_page_html(name: str, heading: str, subtitle: str, sections: Sequence[Section]) -> str:
+    """Render sections as a page.
+
+    Args:
+        name: Title of the browser's window.
+        heading: Heading of the page.
+        subtitle: Line below it.
+        sections: The sections.
+    """
     scripts = [_read_embeddable_template_file("report.js")]
-    if any(isinstance(block, ChartFigure) for section in page_sections for block in section.blocks):
+    if any(isinstance(block, ChartFigure) for section in sections for block in section.blocks):
         scripts.insert(0, load_plotly_script())
     return (
         _make_template_environment()
         .get_template("report.html")
         .render(
-            study=context.study,
-            title=context.study.spec.title,
-            sections=page_sections,
+            name=name,
+            heading=heading,
+            subtitle=subtitle,
+            sections=sections,
             scripts=[Markup(script) for script in scripts],  # noqa: S704 - trusted scripts, see _as_script
             styles=Markup(_read_embeddable_template_file("report.css")),  # noqa: S704 - a trusted file
             policy=_content_security_policy(scripts),
-            written_at=context.manifest["written_at"],
             version=VERSION,
         )
     )

@@ -1,0 +1,1 @@
+"""Networks with planted faults for the benchmark of `bln_search.check`."""

@@ -1,0 +1,51 @@
+"""Causes in the data: other preprocessing, another domain."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bln_search.api.check.findings.making import make_finding
+from bln_search.api.check.observations import Observations
+from bln_search.ranking.network_check import Cause, Finding, Variant
+
+
+def find_other_preprocessing(seen: Observations) -> Finding | None:
+    """Validation inputs with another scale or offset, which explains the loss."""
+    training, validation = seen.training_inputs, seen.validation_inputs
+    if training is None or validation is None or not seen.helps(Variant.RESCALED_INPUTS):
+        return None
+    if seen.gain(Variant.RESCALED_INPUTS) < 0.5 * seen.gain(Variant.RE_ESTIMATED_ON_VALIDATION):
+        return None  # another domain explains more
+    means = [float(np.mean(moments.mean)) for moments in (training, validation)]
+    deviations = [float(np.sqrt(np.mean(moments.variance))) for moments in (training, validation)]
+    return make_finding(
+        seen,
+        Cause.OTHER_PREPROCESSING,
+        f"Training inputs have mean {means[0]:.3g} and deviation {deviations[0]:.3g}, validation inputs {means[1]:.3g} "
+        f"and {deviations[1]:.3g}.",
+        "Prepare validation inputs as in training (scale to 0–1, subtract the mean, divide by the deviation).",
+        variant=Variant.RESCALED_INPUTS,
+    )
+
+
+def find_other_domain(seen: Observations) -> Finding | None:
+    """Validation inputs whose statistics in the layers differ from those of the training inputs."""
+    variants = (Variant.RE_ESTIMATED_ON_TARGET, Variant.RE_ESTIMATED_ON_VALIDATION)
+    variant = next((each for each in variants if _is_better_than_training_data(seen, each)), None)
+    if variant is None:
+        return None
+    return make_finding(
+        seen,
+        Cause.OTHER_DOMAIN,
+        "Statistics of these inputs fit them better than those of the training inputs: the data come from another "
+        "domain.",
+        "Estimate the statistics from unlabelled inputs of the domain where the network is used.",
+        variant=variant,
+        code="model = bln_search.recalibrate(model, loader_of_that_domain)",
+    )
+
+
+def _is_better_than_training_data(seen: Observations, variant: Variant) -> bool:
+    """Whether a variant helps, and twice as much as statistics estimated again from the training data."""
+    gain = seen.gain(variant)
+    return seen.helps(variant) and gain - seen.gain(Variant.RE_ESTIMATED) > max(seen.margin, 0.5 * gain)

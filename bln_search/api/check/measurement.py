@@ -1,0 +1,310 @@
+"""Measurements of a check: the outcomes of each variant of a network over the same examples."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from bln_search.api.check.layers import (
+    Layers,
+    Moments,
+    estimate_moments,
+    find_statistics_layers,
+    make_trainable_layers,
+    mini_batch_statistics,
+    stored_statistics,
+)
+from bln_search.api.inputs.adapters import BatchAdapter
+from bln_search.api.inputs.evaluation_data import iter_batches_by_size
+from bln_search.api.inputs.loaders import RoleLoader
+from bln_search.api.inputs.network_calls import list_tensors
+from bln_search.core.errors import DataError, ModelError
+from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.data.inputs import Inputs, can_slice_examples
+from bln_search.evaluation.adapted_network import Forward
+from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.isolated_passes import IsolatedPasses
+from bln_search.evaluation.row_evaluator import require_output_tensor
+from bln_search.evaluation.scoring import score_examples
+from bln_search.api.inputs.batch_forms import Target
+from bln_search.api.progress_lines import ProgressLines
+from bln_search.tasks.score import Score
+
+_TOO_FEW_VALUES = "Expected more than 1 value per channel"
+"""Beginning of torch's error for mini-batch statistics of one value."""
+
+
+def copy_network(network: nn.Module) -> nn.Module:
+    """A copy of a network whose layers can use mini-batch statistics. Raises ModelError where it cannot be copied."""
+    try:
+        made = copy.deepcopy(network)
+    except Exception as error:
+        raise ModelError(
+            f"this {type(network).__name__} cannot be copied ({type(error).__name__}: {error}): give the network itself, "
+            "without hooks or wrappers that hold graphs, files or processes"
+        ) from error
+    make_trainable_layers(made)
+    return made
+
+
+@dataclass
+class InputMoments:
+    """Mean and variance of inputs in each channel, over examples and positions; of inputs that are one tensor."""
+
+    count: int = 0
+    total: NDArray[np.float64] | None = None
+    squares: NDArray[np.float64] | None = None
+
+    def add(self, inputs: Inputs) -> None:
+        """Count the inputs of a mini-batch (N, C, ...), or (N, F), whose features count as one channel."""
+        if not isinstance(inputs, Tensor) or not inputs.is_floating_point() or inputs.ndim < 2:
+            return
+        channels = inputs.shape[1] if inputs.ndim > 2 else 1
+        values = inputs.detach().double().reshape(len(inputs), channels, -1).transpose(0, 1).reshape(channels, -1)
+        total, squares = values.sum(1).cpu().numpy(), values.square().sum(1).cpu().numpy()
+        if self.total is not None and self.squares is not None and self.total.shape == total.shape:
+            total, squares = self.total + total, self.squares + squares
+        self.total, self.squares, self.count = total, squares, self.count + values.shape[1]
+
+    @property
+    def moments(self) -> Moments | None:
+        """The moments; None without such inputs."""
+        if self.total is None or self.squares is None:
+            return None
+        mean = self.total / self.count
+        return Moments(mean, np.maximum(self.squares / self.count - mean**2, 0.0))
+
+
+@dataclass(frozen=True)
+class TrainingStatistics:
+    """What a pass over the training inputs shows.
+
+    Attributes:
+        moments: Statistics of the layers that were reached.
+        inputs: Moments of the inputs.
+        examples: Number of examples.
+        batch_size: Size of the first mini-batch.
+    """
+
+    moments: Mapping[str, Moments]
+    inputs: InputMoments
+    examples: int
+    batch_size: int
+
+
+@dataclass
+class MeasuredNetwork:
+    """A copy of a network with its validation data in memory.
+
+    Attributes:
+        network: The copy.
+        adapter: Calls it.
+        score: The score.
+        name: The argument of the loader, for messages.
+        batches: Mini-batches of the validation data as the loader yields them.
+    """
+
+    network: nn.Module
+    adapter: BatchAdapter
+    score: Score
+    name: str
+    batches: list[MiniBatch]
+    layers: Layers = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the layers of the copy."""
+        self.layers = find_statistics_layers(self.network)
+
+    @staticmethod
+    def load(  # noqa: PLR0913
+        network: nn.Module,
+        validation: RoleLoader | None,
+        others: Sequence[RoleLoader],
+        *,
+        score: Score,
+        forward: Forward | None,
+        target: Target | None,
+        device: torch.device,
+        progress: ProgressLines,
+    ) -> MeasuredNetwork:
+        """Copy a network, in evaluation mode if it is in training mode, and load the validation data.
+
+        Raises:
+            ModelError: The network cannot be copied, or does not return outputs of the examples.
+            DataError: The data do not fit it.
+        """
+        made = copy_network(network)
+        if network.training:
+            made.eval()
+        adapter = BatchAdapter(made, forward, target, device, progress)
+        adapter.try_samples([] if validation is None else [validation], others, score)
+        batches = [] if validation is None else list(adapter.iter_input_target_pairs(validation, score))
+        return MeasuredNetwork(made, adapter, score, "" if validation is None else validation.name, batches)
+
+    @property
+    def batch_size(self) -> int:
+        """The mini-batch size of the loader."""
+        return len(self.batches[0][0])
+
+    @property
+    def num_examples(self) -> int:
+        """Number of validation examples."""
+        return sum(len(targets) for _, targets in self.batches)
+
+    @property
+    def has_sliceable_inputs(self) -> bool:
+        """Whether mini-batches of other sizes can be made."""
+        return can_slice_examples(self.batches[0][0])
+
+    def batches_of(self, size: int) -> list[MiniBatch]:
+        """Mini-batches of a size, the last one filled up."""
+        sizes = None if size == self.batch_size else [size]
+        ((_, batches),) = iter_batches_by_size(iter(self.batches), sizes, self.name)
+        return list(batches)
+
+    def measure(
+        self,
+        size: int,
+        *changes: Callable[[], object],
+        transform: Callable[[Inputs], Inputs] | None = None,
+        part: str = "as deployed",
+    ) -> tuple[ExampleOutcomes, IsolatedPasses] | None:
+        """Outcomes of all examples, with context managers that change the network meanwhile; `part` names it.
+
+        Returns None where a layer gets one value in a channel, which has no variance.
+        """
+        passes = IsolatedPasses(self.network)
+        try:
+            with ExitStack() as stack, torch.no_grad():
+                stack.enter_context(passes.pass_of_row(0))
+                for change in changes:
+                    stack.enter_context(change())  # type: ignore[arg-type]
+                batches = self.batches_of(size)
+                self.adapter.progress.start_part(part, "mini-batches", len(batches))
+                return self._score(batches, transform), passes
+        except ValueError as error:
+            if _TOO_FEW_VALUES in str(error):
+                return None
+            raise
+
+    def _score(self, batches: Iterable[MiniBatch], transform: Callable[[Inputs], Inputs] | None) -> ExampleOutcomes:
+        losses, correct, weights = [], [], []
+        for inputs, targets in batches:
+            outputs = self.call(inputs if transform is None else transform(inputs))[: len(targets)]
+            scores = score_examples(self.score, outputs, targets)
+            self.adapter.progress.advance()
+            losses.append(scores.losses.double().cpu())
+            correct.append(scores.correct.cpu())
+            if scores.weights is not None:
+                weights.append(scores.weights.double().cpu())
+        return ExampleOutcomes(
+            torch.cat(losses).numpy(), torch.cat(correct).numpy(), torch.cat(weights).numpy() if weights else None
+        )
+
+    def call(self, inputs: Inputs) -> Tensor:
+        """Outputs of the network in its present state."""
+        with self.adapter.caller.explained_failures(self.name, []):
+            return require_output_tensor(self.adapter.network(inputs))
+
+    def compute_data_digest(self) -> str:
+        """SHA-256 of the validation inputs and targets."""
+        digest = hashlib.sha256()
+        for inputs, targets in self.batches:
+            for tensor in (*list_tensors(inputs), targets):
+                values = tensor.detach().cpu().contiguous()
+                digest.update(f"{values.dtype} {tuple(values.shape)}".encode())
+                digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()
+
+    def estimate_from_training(self, loader: RoleLoader) -> TrainingStatistics:
+        """Statistics of the training inputs with the present weights."""
+        inputs_seen, sizes = InputMoments(), []
+
+        def iter_inputs() -> Iterator[Inputs]:
+            for inputs in self.adapter.iter_population_inputs(loader):
+                inputs_seen.add(inputs)
+                sizes.append(len(inputs))
+                yield inputs
+
+        moments = self.estimate(iter_inputs(), loader.name)
+        return TrainingStatistics(moments, inputs_seen, sum(sizes), sizes[0])
+
+    def estimate_from_validation(self) -> tuple[Mapping[str, Moments], InputMoments]:
+        """Statistics of the validation inputs with the present weights."""
+        inputs_seen = InputMoments()
+        for inputs, _ in self.batches:
+            inputs_seen.add(inputs)
+        return self.estimate((inputs for inputs, _ in self.batches), self.name), inputs_seen
+
+    def estimate(self, inputs: Iterable[Inputs], name: str) -> Mapping[str, Moments]:
+        """Statistics of inputs with the present weights. name: the argument of their loader."""
+        passes = IsolatedPasses(self.network)
+        try:
+            with passes.pass_of_row(0), evaluation_modes(self.network), self.adapter.caller.explained_failures(name, []):
+                return estimate_moments(self.adapter.network, self.layers, inputs)
+        except ValueError as error:
+            if _TOO_FEW_VALUES in str(error):
+                raise DataError(
+                    f"{name} yields mini-batches of one example, of which a layer cannot compute a variance: give "
+                    "mini-batches of the training size"
+                ) from error
+            raise
+
+    @contextmanager
+    def with_statistics(self, moments: Mapping[str, Moments]) -> Iterator[None]:
+        """Within this context layers store these statistics and use them."""
+        with stored_statistics(self.layers, moments), modes(self.layers.values(), training=False):
+            yield
+
+    @contextmanager
+    def with_mini_batch_statistics(self) -> Iterator[None]:
+        """Within this context all layers use the statistics of the mini-batch."""
+        with mini_batch_statistics(self.layers.values()):
+            yield
+
+    @contextmanager
+    def with_default_epsilon(self, defaults: Mapping[str, float]) -> Iterator[None]:
+        """Within this context layers have another ε."""
+        own = {name: self.layers[name].eps for name in defaults}
+        try:
+            for name, epsilon in defaults.items():
+                self.layers[name].eps = epsilon  # type: ignore[assignment]
+            yield
+        finally:
+            for name, value in own.items():
+                self.layers[name].eps = value
+
+
+@contextmanager
+def modes(modules: Iterable[nn.Module], *, training: bool) -> Iterator[None]:
+    """Within this context modules have a mode, afterwards their own again."""
+    saved = [(module, module.training) for module in modules]
+    for module, _ in saved:
+        module.training = training
+    try:
+        yield
+    finally:
+        for module, own in saved:
+            module.training = own
+
+
+@contextmanager
+def evaluation_modes(network: nn.Module) -> Iterator[None]:
+    """Within this context all modules are in evaluation mode."""
+    with modes(network.modules(), training=False):
+        yield
+
+
+@contextmanager
+def training_modes(network: nn.Module, layers: Layers) -> Iterator[None]:
+    """Within this context all modules are in training mode; their statistics are restored."""
+    with mini_batch_statistics(layers.values()), modes(network.modules(), training=True):
+        yield

@@ -1,0 +1,1 @@
+"""The command that checks a trained network of one's own."""

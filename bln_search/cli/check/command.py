@@ -1,0 +1,75 @@
+"""Command `check`: why is this network worse in evaluation mode, and what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bln_search.api.check.check import check as check_network
+from bln_search.api.inputs.loaders import Loader
+from bln_search.cli.check import loaders, networks
+from bln_search.cli.output import check_output_path_writable, print_note, results, write_file_atomically
+from bln_search.core.errors import DataError
+from bln_search.reports.check.page import render_check_html
+
+_IMAGENET_MEAN, _IMAGENET_DEVIATION = "0.485,0.456,0.406", "0.229,0.224,0.225"
+
+
+def check(  # noqa: PLR0913, PLR0917
+    network: Annotated[str, typer.Argument(help=f"The trained network: {networks.FORMS}.", show_default=False)],
+    validation: Annotated[str, typer.Option(help=f"Data with targets: {loaders.FORMS}.", show_default=False)],
+    train: Annotated[str | None, typer.Option(help="Training data, in one of the same forms.")] = None,
+    target: Annotated[str | None, typer.Option(help="Unlabelled data of the domain where it is used.")] = None,
+    condition: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=DATA", help="Further data with targets; repeatable.")
+    ] = None,
+    weights: Annotated[Path | None, typer.Option(help="State dict of the network: .safetensors or .pt.")] = None,
+    at: Annotated[str, typer.Option(metavar="SIZES", help="Further mini-batch sizes, as in 1,8,64.")] = "",
+    report: Annotated[Path | None, typer.Option(help="Write a page to this file (.html), or JSON (.json).")] = None,
+    classes: Annotated[int | None, typer.Option(min=1, help="Number of classes of a timm or torchvision network.")] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Mini-batch size of data from files.")] = 64,
+    image_size: Annotated[int, typer.Option(min=1, help="Height and width of images from folders.")] = 224,
+    mean: Annotated[str, typer.Option(help="Mean of each channel of images in 0 to 1.")] = _IMAGENET_MEAN,
+    deviation: Annotated[str, typer.Option(help="Deviation of each channel.")] = _IMAGENET_DEVIATION,
+    target_column: Annotated[str, typer.Option(help="Column of the targets in a table.")] = "label",
+) -> None:
+    """Check a trained network: is it worse in evaluation mode than it could be, why, and what to do.
+
+    The network is measured as it is, with statistics estimated again, and with those of the mini-batch, on the same
+    examples. FILE.py:NAME runs this file on this machine.
+    """
+    if report is not None:
+        check_output_path_writable(report)
+    options = loaders.DataOptions(
+        batch_size, image_size, _parse_numbers(mean, "--mean"), _parse_numbers(deviation, "--deviation"), target_column
+    )
+    loaded = networks.load_network(network, weights, classes)
+    done = check_network(
+        loaded,
+        None if train is None else loaders.load_data(train, "--train", options),
+        loaders.load_data(validation, "--validation", options),
+        target_loader=None if target is None else loaders.load_data(target, "--target", options),
+        conditions=dict(_load_condition(text, options) for text in condition or ()),
+        at=[int(size) for size in _parse_numbers(at, "--at")] if at else None,
+    )
+    results.print(str(done), markup=False, highlight=False)
+    if report is not None:
+        text = render_check_html(done.check) if report.suffix == ".html" else done.check.model_dump_json(indent=1)
+        write_file_atomically(report, text.encode())
+        print_note(f"written: {report}")
+
+
+def _load_condition(text: str, options: loaders.DataOptions) -> tuple[str, Loader]:
+    name, separator, reference = text.partition("=")
+    if not separator or not name:
+        raise DataError(f"--condition: {text!r} is no name with data, as in night=images/night")
+    return name, loaders.load_data(reference, f"--condition {name}", options)
+
+
+def _parse_numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise DataError(f"{option}: {text!r} is no list of numbers, as in 1,8,64") from None
