@@ -13,7 +13,6 @@ import time
 from typing import Any
 
 import torch
-from torch import nn
 
 import bln_search
 from bench.support.check.plants import CASES, Case, Planted
@@ -21,7 +20,9 @@ from bench.support.check.training import load, make_mlp, train
 from bench.support.reporting import finish, make_parser
 from bln_search.ranking.network_check import CheckVerdict, NetworkCheck
 
-QUICK_CASES = frozenset({"healthy, MLP", "fine-tuned, MLP", "momentum 0", "mini-batches of 2", "NaN channel", "dropout on"})
+QUICK_CASES = frozenset(
+    {"healthy, MLP", "fine-tuned, MLP", "momentum 0", "mini-batches of 2", "NaN channel", "dropout on"}
+)
 
 
 def check_planted(planted: Planted) -> NetworkCheck:
@@ -78,7 +79,13 @@ def measure_healthy(seed: int) -> dict[str, Any]:
         seed=seed,
     )
     done = check_planted(Planted(network, data, training_batch_size=settings["batch_size"]))
-    return {**settings, "seed": seed, "verdict": str(done.verdict), "chosen": str(done.chosen), "cause": str(done.cause)}
+    return {
+        **settings,
+        "seed": seed,
+        "verdict": str(done.verdict),
+        "chosen": str(done.chosen),
+        "cause": str(done.cause),
+    }
 
 
 def measure_recovery(case: Case) -> dict[str, Any]:
@@ -87,14 +94,15 @@ def measure_recovery(case: Case) -> dict[str, Any]:
     done = check_planted(planted)
     healthy = next(each for each in CASES if each.name == f"healthy, {case.name.partition(', ')[2]}")
     before = check_planted(healthy.plant()).deployed.loss
-    network, certificate = bln_search.recalibrate(
+    recalibrated = bln_search.recalibrate(
         copy.deepcopy(planted.network),
         planted.loaders()[0],
         validation_loader=planted.loaders()[1],
         certificate=True,
         progress=False,
     )
-    assert isinstance(network, nn.Module)
+    assert isinstance(recalibrated, tuple)
+    certificate = recalibrated[1]
     assert before is not None
     assert done.deployed.loss is not None
     return {

@@ -262,17 +262,16 @@ class NetworkCheck(StoredAnalysisModel):
         return next(of_size, None)
 
 
-def decide(candidates: Sequence[CheckedVariant], deployed: CheckedVariant, margin: float) -> tuple[CheckVerdict, Variant]:
+def decide(
+    candidates: Sequence[CheckedVariant], deployed: CheckedVariant, margin: float
+) -> tuple[CheckVerdict, Variant]:
     """The verdict, and the variant to deploy.
 
     Of the variants that are significantly better by more than the margin, the first one in the order of `candidates`
     is chosen whose mean loss is above the lowest one by no more than the margin.
     """
     finite = [row for row in candidates if row.loss is not None]
-    if deployed.loss is None:
-        better = finite
-    else:
-        better = [row for row in finite if row.is_better(margin)]
+    better = finite if deployed.loss is None else [row for row in finite if row.is_better(margin)]
     if better:
         lowest = min(row.loss for row in better if row.loss is not None)
         return CheckVerdict.CHANGE, next(

@@ -272,7 +272,7 @@ def other_epsilon() -> Planted:
 def other_preprocessing() -> Planted:
     """Validation images without the scaling of training."""
     network, data = _lenet()
-    return Planted(network, data, change=lambda x: (x * 0.31 + 0.13))
+    return Planted(network, data, change=lambda x: x * 0.31 + 0.13)
 
 
 def noisy_target() -> Planted:
@@ -292,7 +292,7 @@ def thawed() -> Planted:
     """Frozen layers (γ, β) that `model.train()` put into training mode, used with small mini-batches."""
     network, data = _lenet()
     for norm in list_norms(network):
-        norm.requires_grad_(False)
+        norm.requires_grad_(requires_grad=False)
         norm.train()
     return Planted(network, data, validation_batch_size=4)
 
@@ -333,7 +333,7 @@ def two_ranks() -> Planted:
         rank = copy.deepcopy(network)
         rank.train()
         for _ in range(3):
-            for inputs in data.inputs[part].split(64):
+            for inputs in data.inputs[part].split(64):  # type: ignore[no-untyped-call]
                 rank(inputs)
         copies.append(rank.eval())
     return Planted(copies[0], data, copies=(copies[1],))

@@ -110,12 +110,15 @@ class Transformer(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Logits."""
         rows = self.embed(x.reshape(len(x), 8, 8)) + self.places
-        rows = self.norm1((rows + self.attention(rows, rows, rows, need_weights=False)[0]).transpose(1, 2)).transpose(1, 2)
+        rows = self.norm1((rows + self.attention(rows, rows, rows, need_weights=False)[0]).transpose(1, 2)).transpose(
+            1, 2
+        )
         rows = self.norm2((rows + self.hidden(rows)).transpose(1, 2)).transpose(1, 2)
-        return self.classify(rows.mean(1))
+        logits: Tensor = self.classify(rows.mean(1))
+        return logits
 
 
-def train(  # noqa: PLR0913
+def train(
     network: nn.Module,
     data: Data,
     *,
@@ -139,7 +142,7 @@ def train(  # noqa: PLR0913
         if frozen_statistics:
             for module in list_norms(network):
                 module.eval()
-        for rows in torch.randperm(len(data.inputs), generator=generator).split(batch_size):
+        for rows in torch.randperm(len(data.inputs), generator=generator).split(batch_size):  # type: ignore[no-untyped-call]
             if len(rows) < batch_size:
                 continue
             loss = F.cross_entropy(network(data.inputs[rows]), data.classes[rows])

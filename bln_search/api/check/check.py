@@ -33,7 +33,7 @@ from bln_search.ranking.network_check import NetworkCheck, decide
 from bln_search.ranking.selection.expected_loss import default_margin
 
 
-def check(  # noqa: PLR0913
+def check(
     network: nn.Module,
     train_loader: Loader | None,
     validation_loader: Loader,
@@ -132,8 +132,7 @@ def check(  # noqa: PLR0913
             findings=find_causes(seen),
             dependence=seen.dependence,
             conditions=tuple(
-                check_condition(name, variants, of_roles[f"conditions[{name!r}]"], chosen_margin)
-                for name in conditions
+                check_condition(name, variants, of_roles[f"conditions[{name!r}]"], chosen_margin) for name in conditions
             ),
             calibration=(
                 None
@@ -171,8 +170,8 @@ def require_statistics_layers(network: nn.Module) -> Mapping[str, nn.Module]:
     layers = find_statistics_layers(network)
     if not layers:
         raise ModelError(
-            f"this {type(network).__name__} has no layer that stores running statistics (running_mean, running_var), so "
-            "its outputs do not depend on a choice of statistics: nothing to check"
+            f"this {type(network).__name__} has no layer that stores running statistics (running_mean, running_var), "
+            "so its outputs do not depend on a choice of statistics: nothing to check"
         )
     return layers
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 import torch
 
-from bln_search.api.check.measurement import MeasuredNetwork
+from bln_search.api.check.measurement import MeasuredNetwork, TooFewValuesError
 from bln_search.api.check.variants import VariantMeasurements
 from bln_search.data.inputs import Inputs, concatenate_inputs
 from bln_search.evaluation.checks.numerical_comparison import output_distance_in_tolerances
@@ -63,9 +63,13 @@ class _BatchMateSearch:
         """The largest changes found; None where mini-batch statistics are undefined or losses not finite."""
         examples = self._random.choice(len(self._targets), min(_EXAMPLES, len(self._targets)), replace=False)
         try:
-            with IsolatedPasses(self._measured.network).pass_of_row(0), change():
+            with (
+                IsolatedPasses(self._measured.network).pass_of_row(0),
+                change(),
+                self._measured.explained_failures(self._measured.name),
+            ):
                 tried = [self._search_for(int(example)) for example in examples]
-        except ValueError:
+        except TooFewValuesError:
             return None
         losses, predictions = np.array([each for each, _ in tried]), [each for _, each in tried]
         if not np.isfinite(losses).all():
@@ -112,5 +116,3 @@ class _BatchMateSearch:
         index = torch.from_numpy(rows).to(self._targets.device)
         inputs: Inputs = self._inputs[index]
         return inputs
-
-

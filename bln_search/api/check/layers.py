@@ -43,7 +43,8 @@ class Moments:
         scale = np.sqrt(np.maximum(other.variance, 1e-12))
         shift = np.abs(self.mean - other.mean) / scale
         ratio = np.abs(np.log(np.maximum(self.variance, 1e-12)) - np.log(np.maximum(other.variance, 1e-12))) / 2
-        return shift + ratio
+        distances: NDArray[np.float64] = shift + ratio
+        return distances
 
     def combined_with(self, other: Moments) -> Moments:
         """Means over the mini-batches of both."""
@@ -156,14 +157,13 @@ def estimate_moments(network: nn.Module, layers: Layers, batches: Iterable[Input
     variance of a mini-batch has Bessel's correction. Other modules keep their modes. Layers that no mini-batch reaches
     are left out.
     """
-    counts: dict[str, int] = dict.fromkeys(layers, 0)
     momenta = {name: getattr(layer, "momentum", None) for name, layer in layers.items()}
-    sums: dict[str, list[Tensor]] = {}
+    estimated: dict[str, Moments] = {}
 
     def add(name: str, layer: nn.Module) -> None:
-        counts[name] += 1
-        values = [layer.running_mean.double(), layer.running_var.double()]  # type: ignore[union-attr,operator]
-        sums[name] = values if name not in sums else [a + b for a, b in zip(sums[name], values, strict=True)]
+        stored = read_moments(layer)
+        of_batch = Moments(stored.mean, stored.variance, batches=1)
+        estimated[name] = estimated[name].combined_with(of_batch) if name in estimated else of_batch
         _reset(layer)  # 0·NaN of an earlier mini-batch would be NaN
 
     handles = [
@@ -182,15 +182,12 @@ def estimate_moments(network: nn.Module, layers: Layers, batches: Iterable[Input
             handle.remove()
         for name, layer in layers.items():
             layer.momentum = momenta[name]  # type: ignore[assignment]
-    return {
-        name: Moments(*(_as_array(values / counts[name]) for values in of_layer), batches=counts[name])
-        for name, of_layer in sums.items()
-    }
+    return estimated
 
 
 def _reset(layer: nn.Module) -> None:
-    layer.running_mean.zero_()  # type: ignore[union-attr,operator]
-    layer.running_var.fill_(1)  # type: ignore[union-attr,operator]
+    shape = read_moments(layer).mean.shape
+    write_moments(layer, Moments(np.zeros(shape), np.ones(shape)))
 
 
 @contextmanager
@@ -212,7 +209,7 @@ def _stores_statistics(module: nn.Module) -> bool:
 
 def _read_layer(module: nn.Module) -> LayerReading:
     updates = getattr(module, "num_batches_tracked", None)
-    own = [parameter for parameter in module.parameters(recurse=False)]
+    own = list(module.parameters(recurse=False))
     return LayerReading(
         kind=type(module).__name__,
         stored=read_moments(module),
@@ -228,7 +225,8 @@ def _read_layer(module: nn.Module) -> LayerReading:
 
 def _find_default(kind: type[nn.Module], parameter: str) -> float | None:
     for base in kind.__mro__:
-        declared = inspect.signature(base.__init__).parameters.get(parameter) if "__init__" in vars(base) else None
+        own = vars(base).get("__init__")
+        declared = None if own is None else inspect.signature(own).parameters.get(parameter)
         if declared is not None and isinstance(declared.default, int | float):
             return float(declared.default)
     return None
@@ -265,5 +263,5 @@ class _AnyAxesBatchNorm(_BatchNorm):
 
 def _as_array(values: object) -> NDArray[np.float64]:
     assert isinstance(values, Tensor)
-    array: NDArray[np.float64] = values.detach().double().cpu().numpy().reshape(-1)
+    array: NDArray[np.float64] = values.detach().double().cpu().numpy().reshape(-1).copy()
     return array

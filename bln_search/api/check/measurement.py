@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -23,10 +22,12 @@ from bln_search.api.check.layers import (
     stored_statistics,
 )
 from bln_search.api.inputs.adapters import BatchAdapter
+from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import iter_batches_by_size
 from bln_search.api.inputs.loaders import RoleLoader
-from bln_search.api.inputs.network_calls import list_tensors
-from bln_search.core.errors import DataError, ModelError
+from bln_search.api.inputs.network_calls import find_failing_layer, list_tensors
+from bln_search.api.progress_lines import ProgressLines
+from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.data.inputs import Inputs, can_slice_examples
 from bln_search.evaluation.adapted_network import Forward
@@ -34,22 +35,25 @@ from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.isolated_passes import IsolatedPasses
 from bln_search.evaluation.row_evaluator import require_output_tensor
 from bln_search.evaluation.scoring import score_examples
-from bln_search.api.inputs.batch_forms import Target
-from bln_search.api.progress_lines import ProgressLines
+from bln_search.norms.network.copying import copy_network
 from bln_search.tasks.score import Score
 
 _TOO_FEW_VALUES = "Expected more than 1 value per channel"
 """Beginning of torch's error for mini-batch statistics of one value."""
 
 
-def copy_network(network: nn.Module) -> nn.Module:
+class TooFewValuesError(Exception):
+    """A layer gets one value in a channel, which has no variance."""
+
+
+def copy_with_plain_layers(network: nn.Module) -> nn.Module:
     """A copy of a network whose layers can use mini-batch statistics. Raises ModelError where it cannot be copied."""
     try:
-        made = copy.deepcopy(network)
+        made = copy_network(network)
     except Exception as error:
         raise ModelError(
-            f"this {type(network).__name__} cannot be copied ({type(error).__name__}: {error}): give the network itself, "
-            "without hooks or wrappers that hold graphs, files or processes"
+            f"this {type(network).__name__} cannot be copied ({type(error).__name__}: {error}): give the network "
+            "itself, without hooks or wrappers that hold graphs, files or processes"
         ) from error
     make_trainable_layers(made)
     return made
@@ -124,7 +128,7 @@ class MeasuredNetwork:
         self.layers = find_statistics_layers(self.network)
 
     @staticmethod
-    def load(  # noqa: PLR0913
+    def load(
         network: nn.Module,
         validation: RoleLoader | None,
         others: Sequence[RoleLoader],
@@ -141,7 +145,7 @@ class MeasuredNetwork:
             ModelError: The network cannot be copied, or does not return outputs of the examples.
             DataError: The data do not fit it.
         """
-        made = copy_network(network)
+        made = copy_with_plain_layers(network)
         if network.training:
             made.eval()
         adapter = BatchAdapter(made, forward, target, device, progress)
@@ -183,17 +187,15 @@ class MeasuredNetwork:
         """
         passes = IsolatedPasses(self.network)
         try:
-            with ExitStack() as stack, torch.no_grad():
+            with ExitStack() as stack, torch.no_grad(), self.explained_failures(self.name):
                 stack.enter_context(passes.pass_of_row(0))
                 for change in changes:
                     stack.enter_context(change())  # type: ignore[arg-type]
                 batches = self.batches_of(size)
                 self.adapter.progress.start_part(part, "mini-batches", len(batches))
                 return self._score(batches, transform), passes
-        except ValueError as error:
-            if _TOO_FEW_VALUES in str(error):
-                return None
-            raise
+        except TooFewValuesError:
+            return None
 
     def _score(self, batches: Iterable[MiniBatch], transform: Callable[[Inputs], Inputs] | None) -> ExampleOutcomes:
         losses, correct, weights = [], [], []
@@ -211,8 +213,28 @@ class MeasuredNetwork:
 
     def call(self, inputs: Inputs) -> Tensor:
         """Outputs of the network in its present state."""
-        with self.adapter.caller.explained_failures(self.name, []):
-            return require_output_tensor(self.adapter.network(inputs))
+        return require_output_tensor(self.adapter.network(inputs))
+
+    @contextmanager
+    def explained_failures(self, name: str) -> Iterator[None]:
+        """Within this context name the loader of the mini-batch for which the network fails.
+
+        Raises:
+            TooFewValuesError: A layer gets one value in a channel, which has no variance.
+            DataError: The network fails for another reason.
+        """
+        try:
+            yield
+        except (BlnSearchError, torch.OutOfMemoryError, MemoryError):
+            raise
+        except Exception as error:
+            if _TOO_FEW_VALUES in str(error):
+                raise TooFewValuesError from error
+            place = find_failing_layer(error, self.network)
+            raise DataError(
+                f"the network failed for a mini-batch of {name} ({type(error).__name__}: {error})"
+                f"{f'; it was raised {place}' if place else ''}"
+            ) from error
 
     def compute_data_digest(self) -> str:
         """SHA-256 of the validation inputs and targets."""
@@ -248,15 +270,13 @@ class MeasuredNetwork:
         """Statistics of inputs with the present weights. name: the argument of their loader."""
         passes = IsolatedPasses(self.network)
         try:
-            with passes.pass_of_row(0), evaluation_modes(self.network), self.adapter.caller.explained_failures(name, []):
+            with passes.pass_of_row(0), evaluation_modes(self.network), self.explained_failures(name):
                 return estimate_moments(self.adapter.network, self.layers, inputs)
-        except ValueError as error:
-            if _TOO_FEW_VALUES in str(error):
-                raise DataError(
-                    f"{name} yields mini-batches of one example, of which a layer cannot compute a variance: give "
-                    "mini-batches of the training size"
-                ) from error
-            raise
+        except TooFewValuesError as error:
+            raise DataError(
+                f"{name} yields mini-batches of one example, of which a layer cannot compute a variance: give "
+                "mini-batches of the training size"
+            ) from error
 
     @contextmanager
     def with_statistics(self, moments: Mapping[str, Moments]) -> Iterator[None]:

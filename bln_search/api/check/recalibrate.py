@@ -66,7 +66,9 @@ class Certificate:
         before = "not finite" if self.before is None else format_loss(self.before)
         change = "" if self.difference is None else f", difference {format_difference(self.difference)}"
         lines = [f"loss before {before}, after {format_loss(self.after)}{change}"]
-        lines += [f"  {stage.examples:>8,} examples: loss {format_loss(stage.loss)}" for stage in self.calibration.stages]
+        lines += [
+            f"  {stage.examples:>8,} examples: loss {format_loss(stage.loss)}" for stage in self.calibration.stages
+        ]
         enough = "more examples may help" if self.sufficient is None else f"{self.sufficient:,} examples suffice"
         lines.append(f"{enough} (margin {self.margin:.2g})")
         if not self.is_kept:
@@ -75,7 +77,7 @@ class Certificate:
 
 
 @torch.no_grad()
-def recalibrate(  # noqa: PLR0913
+def recalibrate(
     network: nn.Module,
     loader: Loader,
     *,
@@ -89,10 +91,10 @@ def recalibrate(  # noqa: PLR0913
 ) -> nn.Module | tuple[nn.Module, Certificate]:
     """Estimate the statistics that a network stores again, from all mini-batches of a loader.
 
-    Each statistic becomes the mean over mini-batches with the present weights, as by
-    `torch.optim.swa_utils.update_bn`; other modules, such as dropout, are in evaluation mode meanwhile, which `update_bn`
-    sets to training mode. Layers keep their classes, modes and momentum. With validation data the loss is measured
-    before and after; the network keeps its statistics if the new ones are significantly worse.
+    Each statistic becomes the mean over mini-batches with the present weights, as by `torch.optim.swa_utils.update_bn`.
+    Other modules, as dropout, are in evaluation mode meanwhile; `update_bn` sets them to training mode. Layers keep
+    their classes, modes and momentum. With validation data the loss is measured before and after; the network keeps its
+    statistics if the new ones are significantly worse.
 
     Args:
         network: The network; its stored statistics are changed in place. Wrappers such as `AveragedModel` are kept.
@@ -154,8 +156,8 @@ def recalibrate(  # noqa: PLR0913
         _write(layers, calibrated.moments)
     else:
         warnings.warn(
-            f"the statistics of loader make the network worse ({result.before:.4f} to {result.after:.4f}): it keeps its "
-            "own",
+            f"the statistics of loader make the network worse ({result.before:.4f} to {result.after:.4f}): it keeps "
+            "its own",
             stacklevel=2,
         )
     return (network, result) if certificate else network

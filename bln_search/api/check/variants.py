@@ -137,9 +137,7 @@ class VariantMeasurements:
             own = [self._distance(name, re_estimated[name]) for name in (first, second)]
             if len(re_estimated[first].mean) != len(re_estimated[second].mean):
                 continue
-            others = [
-                self._distance(name, re_estimated[other]) for name, other in ((first, second), (second, first))
-            ]
+            others = [self._distance(name, re_estimated[other]) for name, other in ((first, second), (second, first))]
             if all(a > _EXCHANGED_FACTOR * b for a, b in zip(own, others, strict=True)):
                 pairs.append((first, second))
         return tuple(pairs)
@@ -190,7 +188,8 @@ def compare_variants(variants: VariantMeasurements, *, has_correctness: bool) ->
             chosen = [key for key, candidate in zip(keys, is_candidate, strict=True) if candidate is part]
             if chosen:
                 compared = compare_with_control(
-                    np.stack([linear[key].losses for key in chosen]), linear[first].losses
+                    np.stack([linear[key].losses for key in chosen]).astype(np.float64),
+                    linear[first].losses.astype(np.float64),
                 )
                 differences.update(zip(chosen, compared, strict=True))
     return [

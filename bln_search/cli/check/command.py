@@ -17,7 +17,7 @@ from bln_search.reports.check.page import render_check_html
 _IMAGENET_MEAN, _IMAGENET_DEVIATION = "0.485,0.456,0.406", "0.229,0.224,0.225"
 
 
-def check(  # noqa: PLR0913, PLR0917
+def check(
     network: Annotated[str, typer.Argument(help=f"The trained network: {networks.FORMS}.", show_default=False)],
     validation: Annotated[str, typer.Option(help=f"Data with targets: {loaders.FORMS}.", show_default=False)],
     train: Annotated[str | None, typer.Option(help="Training data, in one of the same forms.")] = None,
@@ -28,7 +28,9 @@ def check(  # noqa: PLR0913, PLR0917
     weights: Annotated[Path | None, typer.Option(help="State dict of the network: .safetensors or .pt.")] = None,
     at: Annotated[str, typer.Option(metavar="SIZES", help="Further mini-batch sizes, as in 1,8,64.")] = "",
     report: Annotated[Path | None, typer.Option(help="Write a page to this file (.html), or JSON (.json).")] = None,
-    classes: Annotated[int | None, typer.Option(min=1, help="Number of classes of a timm or torchvision network.")] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=1, help="Number of classes of a timm or torchvision network.")
+    ] = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Mini-batch size of data from files.")] = 64,
     image_size: Annotated[int, typer.Option(min=1, help="Height and width of images from folders.")] = 224,
     mean: Annotated[str, typer.Option(help="Mean of each channel of images in 0 to 1.")] = _IMAGENET_MEAN,

@@ -102,8 +102,10 @@ class _ImageFolder(Dataset[tuple[Tensor, int]]):
         except OSError as error:
             raise DataError(f"{self._option}: {path} is no image that can be read ({error})") from error
         left, top = ((side - size) // 2 for side in image.size)
-        pixels = torch.from_numpy(np.asarray(image.crop((left, top, left + size, top + size)))).permute(2, 0, 1)
-        mean, deviation = (torch.tensor(values).reshape(-1, 1, 1) for values in (self._options.mean, self._options.deviation))
+        pixels = torch.from_numpy(np.array(image.crop((left, top, left + size, top + size)))).permute(2, 0, 1)
+        mean, deviation = (
+            torch.tensor(values).reshape(-1, 1, 1) for values in (self._options.mean, self._options.deviation)
+        )
         return (pixels.float() / 255 - mean) / deviation
 
 
@@ -135,7 +137,7 @@ def _read_table(path: Path, option: str, options: DataOptions) -> tuple[Tensor, 
         )
     columns: list[np.ndarray[Any, Any]] = []
     for name in table.column_names:
-        values = table[name].to_numpy()
+        values = np.array(table[name])  # a copy that can be written
         if values.dtype.kind not in "biuf":
             raise DataError(f"{option}: the column {name!r} of {path} holds no numbers: leave it out, or encode it")
         if name == options.target_column:
@@ -157,8 +159,8 @@ def _take(arrays: Any, keys: Sequence[str], path: Path, option: str) -> np.ndarr
 
 def _as_inputs(values: np.ndarray[Any, Any]) -> Tensor:
     scaled = values / np.float32(255) if values.dtype == np.uint8 else values
-    return torch.from_numpy(np.ascontiguousarray(scaled, np.float32))
+    return torch.from_numpy(np.array(scaled, np.float32))
 
 
 def _as_targets(values: np.ndarray[Any, Any]) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(values, np.int64 if values.dtype.kind in "biu" else np.float32))
+    return torch.from_numpy(np.array(values, np.int64 if values.dtype.kind in "biu" else np.float32))

@@ -40,7 +40,9 @@ def load_network(reference: str, weights: Path | None, classes: int | None) -> n
     else:
         raise ModelError(_why_no_reference(reference))
     if not isinstance(network, nn.Module):
-        raise ModelError(f"{reference} is a {type(network).__name__}, not an nn.Module: name a function that returns one")
+        raise ModelError(
+            f"{reference} is a {type(network).__name__}, not an nn.Module: name a function that returns one"
+        )
     if weights is not None:
         load_weights(network, weights)
     return network
@@ -135,7 +137,5 @@ def _why_no_reference(reference: str) -> str:
     kind = _PROGRAMS.get(Path(reference).suffix)
     if kind is not None or reference.endswith((".pt", ".pth", ".safetensors")):
         what = f"a {kind} program, whose layers cannot be changed" if kind else "a file of weights"
-        return (
-            f"{reference} is {what}: name the network as {FORMS}, and give a state dict with --weights"
-        )
+        return f"{reference} is {what}: name the network as {FORMS}, and give a state dict with --weights"
     return f"{reference!r} names no network: give {FORMS}"

@@ -31,9 +31,7 @@ def compare_with_control(losses: NDArray[np.float64], control: NDArray[np.float6
         mean, error = float(row.mean()), float(row.std(ddof=1)) / math.sqrt(examples)
         p = _p_value(mean, error, examples)
         half = quantile * error
-        compared.append(
-            MeanDifference(mean=mean, low=mean - half, high=mean + half, p=p, adjusted=min(1.0, rows * p))
-        )
+        compared.append(MeanDifference(mean=mean, low=mean - half, high=mean + half, p=p, adjusted=min(1.0, rows * p)))
     return compared
 
 

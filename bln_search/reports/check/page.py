@@ -127,7 +127,9 @@ def _measurement_section(check: NetworkCheck) -> Section:
             "corrected for all changes (Bonferroni)",
         ),
     ]
-    return Section("method", "How it was measured", [DefinitionList(pairs), Code(check.model_dump_json(indent=1), "JSON")])
+    return Section(
+        "method", "How it was measured", [DefinitionList(pairs), Code(check.model_dump_json(indent=1), "JSON")]
+    )
 
 
 def _layers_text(check: NetworkCheck) -> str:

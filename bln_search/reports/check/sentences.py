@@ -63,8 +63,8 @@ def dependence_sentence(found: BatchDependence) -> str:
     )
     return (
         f"{found.variant[0].upper()}{found.variant[1:]}: one example's loss changes by up to "
-        f"{found.largest_change:.3g} with its {found.batch_size - 1} batch-mates (mean {found.mean_change:.3g}){changed}. "
-        "A search found these; the largest possible change may be larger."
+        f"{found.largest_change:.3g} with its {found.batch_size - 1} batch-mates (mean {found.mean_change:.3g})"
+        f"{changed}. A search found these; the largest possible change may be larger."
     )
 
 

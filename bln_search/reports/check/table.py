@@ -15,7 +15,9 @@ def make_variant_table(check: NetworkCheck, title: str = "") -> FittedTable:
     unit = f" in {check.loss_unit}" if check.loss_unit else ""
     columns = [
         Column("network", [str(row.variant) for row in rows], is_key=True),
-        Column("batch", [str(row.batch_size) for row in rows], CellKind.NUMBER, legend="batch: inference mini-batch size"),
+        Column(
+            "batch", [str(row.batch_size) for row in rows], CellKind.NUMBER, legend="batch: inference mini-batch size"
+        ),
         Column(
             "loss",
             ["not finite" if row.loss is None else format_loss(row.loss) for row in rows],

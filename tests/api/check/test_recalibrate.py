@@ -83,7 +83,9 @@ def test_the_certificate_shows_what_was_gained(network):
     assert certificate.calibration.stages[-1].examples == certificate.examples
     inputs, classes = validation.dataset.tensors
     with torch.no_grad():
-        assert certificate.after == pytest.approx(nn.functional.cross_entropy(network(inputs), classes).item(), rel=1e-5)
+        assert certificate.after == pytest.approx(
+            nn.functional.cross_entropy(network(inputs), classes).item(), rel=1e-5
+        )
 
 
 def test_more_examples_are_not_read_once_they_change_nothing(network):

@@ -8,6 +8,7 @@ from itertools import chain
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 from torch.optim.swa_utils import AveragedModel
 from torch.utils.data import DataLoader
 
@@ -73,8 +74,9 @@ def test_mini_batches_that_are_dictionaries(model):
 
 
 def test_is_precise_bn_worth_it(model):
-    _, certificate = recalibrate(model, TRAIN, validation_loader=VALIDATION, certificate=True)
-    assert abs(certificate.difference.mean) < 0.05
+    with pytest.warns(UserWarning, match="worse"):
+        model, certificate = recalibrate(model, TRAIN, validation_loader=VALIDATION, certificate=True)
+    assert (certificate.is_kept, loss(model)) == (False, pytest.approx(certificate.before))
 
 
 def test_serve_one_to_ten_images_at_a_time(model):
@@ -114,7 +116,7 @@ def test_clients_of_federated_learning_share_statistics_by_their_size(model):
 def test_subnets_of_a_pruned_network(model):
     subnets = [copy.deepcopy(model) for _ in range(2)]
     for share, subnet in zip((0.3, 0.6), subnets, strict=True):
-        nn.utils.prune.l1_unstructured(subnet[4], "weight", share)
+        prune.l1_unstructured(subnet[4], "weight", share)
     losses = [loss(recalibrate(subnet, TRAIN)) for subnet in subnets]
     assert losses[0] < losses[1]
 
@@ -135,8 +137,11 @@ def test_frozen_layers_that_training_thaws(model):
 
 def test_a_network_that_wants_batch_statistics_at_test():
     model = train(make_network(momentum=0.0))
-    report = check(model, None, VALIDATION, score=lambda outputs, y: nn.functional.cross_entropy(outputs, y, reduction="none"))
-    assert report.check.find(Variant.MINI_BATCH).is_better()
+    report = check(
+        model, TRAIN, VALIDATION, score=lambda outputs, y: nn.functional.cross_entropy(outputs, y, reduction="none")
+    )
+    assert report.check.find(Variant.MINI_BATCH).accuracy is None
+    assert report.check.find(Variant.MINI_BATCH).difference.adjusted < 0.2
 
 
 def test_the_support_set_of_a_task_as_population(model):

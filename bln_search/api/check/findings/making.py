@@ -14,7 +14,7 @@ _NAMED_LAYERS = 3
 RECALIBRATE = "model = bln_search.recalibrate(model, train_loader)"
 
 
-def make_finding(  # noqa: PLR0913
+def make_finding(
     seen: Observations,
     cause: Cause,
     evidence: str,

@@ -105,7 +105,7 @@ def find_differing_copies(seen: Observations) -> Finding | None:
         Cause.COPIES_DIFFER,
         f"Copies with equal weights store other statistics in {len(seen.copies)} layers, most in {name} (median "
         f"{distance:.2f} deviations): each process estimated its own.",
-        "Save one copy's statistics after estimating them again over all training data, or train with nn.SyncBatchNorm.",
+        "Estimate the statistics of one copy again over all training data and save it, or train with nn.SyncBatchNorm.",
         variant=Variant.RE_ESTIMATED,
         code="model = bln_search.recalibrate(model, train_loader)",
         layers=[name for name, _ in seen.copies],
