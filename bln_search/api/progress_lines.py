@@ -17,15 +17,15 @@ class ProgressLines:
     Args:
         enabled: Print lines.
         clock: Returns seconds.
-        delay: Seconds before the first line.
+        delay: Seconds before the first line; None for as many as between two lines.
     """
 
     def __init__(
-        self, *, enabled: bool, clock: Callable[[], float] = time.monotonic, delay: float = _SECONDS_BETWEEN_LINES
+        self, *, enabled: bool, clock: Callable[[], float] = time.monotonic, delay: float | None = None
     ) -> None:
         self._enabled, self._clock = enabled, clock
         self._start = clock()
-        self._last = self._start - _SECONDS_BETWEEN_LINES + delay
+        self._last = self._start if delay is None else self._start + delay - _SECONDS_BETWEEN_LINES
         self._part, self._unit, self._done = "", "", 0
         self._total: int | None = None
 

@@ -132,7 +132,7 @@ def exponential_average(make: Make, decay: float = 0.98) -> Planted:
             for own, other in zip(average.parameters(), network.parameters(), strict=True):
                 own.lerp_(other, 1 - decay)
 
-    train(network, data, epochs=2, rate=0.1, seed=8, after_step=update)
+    train(network, data, epochs=2, rate=0.1, seed=8, is_rate_constant=True, after_step=update)
     return Planted(average.eval(), data)
 
 
@@ -141,7 +141,7 @@ def averaged_weights(make: Make) -> Planted:
     network, data = make()
     average = AveragedModel(network)
     for epoch in range(4):
-        train(network, data, epochs=1, rate=0.2, seed=20 + epoch)
+        train(network, data, epochs=1, rate=0.2, seed=20 + epoch, is_rate_constant=True)
         average.update_parameters(network)
     return Planted(average.eval(), data)
 
@@ -262,8 +262,7 @@ def other_epsilon() -> Planted:
     data = _digits()
     small = Data(data.inputs * 0.02, data.classes, data.validation_inputs * 0.02, data.validation_classes)
     torch.manual_seed(0)
-    with torch.enable_grad():
-        network = train(make_mlp(), small, epochs=8)
+    network = train(make_mlp(), small, epochs=8)
     for norm in list_norms(network):
         norm.eps *= 100
     return Planted(network, small)

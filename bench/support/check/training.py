@@ -127,16 +127,20 @@ def train(
     rate: float = 0.05,
     seed: int = 0,
     frozen_statistics: bool = False,
+    is_rate_constant: bool = False,
     after_step: Callable[[], None] | None = None,
 ) -> nn.Module:
     """Train with SGD and momentum, and return the network in evaluation mode.
 
     Args:
         frozen_statistics: Layers normalize with their stored statistics, which stay.
+        is_rate_constant: Keep the learning rate; otherwise it falls linearly to zero, so that statistics settle.
         after_step: Called after each step.
     """
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.SGD(network.parameters(), lr=rate, momentum=0.9)
+    steps = epochs * (len(data.inputs) // batch_size)
+    decay = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 1.0 if is_rate_constant else 0.0, steps)
     for _ in range(epochs):
         network.train()
         if frozen_statistics:
@@ -149,6 +153,7 @@ def train(
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
+            decay.step()
             if after_step is not None:
                 after_step()
     return network.eval()

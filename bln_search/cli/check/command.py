@@ -18,24 +18,38 @@ _IMAGENET_MEAN, _IMAGENET_DEVIATION = "0.485,0.456,0.406", "0.229,0.224,0.225"
 
 
 def check(
-    network: Annotated[str, typer.Argument(help=f"The trained network: {networks.FORMS}.", show_default=False)],
-    validation: Annotated[str, typer.Option(help=f"Data with targets: {loaders.FORMS}.", show_default=False)],
-    train: Annotated[str | None, typer.Option(help="Training data, in one of the same forms.")] = None,
-    target: Annotated[str | None, typer.Option(help="Unlabelled data of the domain where it is used.")] = None,
+    network: Annotated[
+        str, typer.Argument(metavar="NETWORK", help=f"The trained network: {networks.FORMS}.", show_default=False)
+    ],
+    validation: Annotated[
+        str, typer.Option(metavar="DATA", help=f"Data with targets: {loaders.FORMS}.", show_default=False)
+    ],
+    train: Annotated[str | None, typer.Option(metavar="DATA", help="Training data, in one of the same forms.")] = None,
+    target: Annotated[
+        str | None, typer.Option(metavar="DATA", help="Unlabelled data of the domain where it is used.")
+    ] = None,
     condition: Annotated[
         list[str] | None, typer.Option(metavar="NAME=DATA", help="Further data with targets; repeatable.")
     ] = None,
-    weights: Annotated[Path | None, typer.Option(help="State dict of the network: .safetensors or .pt.")] = None,
-    at: Annotated[str, typer.Option(metavar="SIZES", help="Further mini-batch sizes, as in 1,8,64.")] = "",
-    report: Annotated[Path | None, typer.Option(help="Write a page to this file (.html), or JSON (.json).")] = None,
-    classes: Annotated[
-        int | None, typer.Option(min=1, help="Number of classes of a timm or torchvision network.")
+    weights: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="State dict of the network: .safetensors or .pt.")
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Mini-batch size of data from files.")] = 64,
-    image_size: Annotated[int, typer.Option(min=1, help="Height and width of images from folders.")] = 224,
-    mean: Annotated[str, typer.Option(help="Mean of each channel of images in 0 to 1.")] = _IMAGENET_MEAN,
-    deviation: Annotated[str, typer.Option(help="Deviation of each channel.")] = _IMAGENET_DEVIATION,
-    target_column: Annotated[str, typer.Option(help="Column of the targets in a table.")] = "label",
+    at: Annotated[str, typer.Option(metavar="SIZES", help="Further mini-batch sizes, as in 1,8,64.")] = "",
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a page to this file (.html), or JSON (.json).")
+    ] = None,
+    classes: Annotated[
+        int | None, typer.Option(min=1, metavar="COUNT", help="Number of classes of a timm or torchvision network.")
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, metavar="COUNT", help="Mini-batch size of data from files.")] = 64,
+    image_size: Annotated[
+        int, typer.Option(min=1, metavar="PIXELS", help="Height and width of images from folders.")
+    ] = 224,
+    mean: Annotated[
+        str, typer.Option(metavar="NUMBERS", help="Mean of each channel of images in 0 to 1.")
+    ] = _IMAGENET_MEAN,
+    deviation: Annotated[str, typer.Option(metavar="NUMBERS", help="Deviation of each channel.")] = _IMAGENET_DEVIATION,
+    target_column: Annotated[str, typer.Option(metavar="NAME", help="Column of the targets in a table.")] = "label",
 ) -> None:
     """Check a trained network: is it worse in evaluation mode than it could be, why, and what to do.
 
