@@ -41,6 +41,19 @@ class Variant(StrEnum):
     RESCALED_INPUTS = "rescaled inputs"
 
 
+CANDIDATES = (
+    Variant.EVALUATION_MODE,
+    Variant.DEFAULT_EPSILON,
+    Variant.EXCHANGED_STATISTICS,
+    Variant.RESCALED_INPUTS,
+    Variant.RE_ESTIMATED,
+    Variant.RE_ESTIMATED_ON_TARGET,
+    Variant.RE_ESTIMATED_ON_VALIDATION,
+    Variant.MINI_BATCH,
+)
+"""Variants that may be deployed, from the first to the last choice among equally good ones."""
+
+
 class Cause(StrEnum):
     """Why the deployed network may be worse than it could be, from the most specific cause to the most general one."""
 
@@ -262,22 +275,24 @@ class NetworkCheck(StoredAnalysisModel):
         return next(of_size, None)
 
 
-def decide(
-    candidates: Sequence[CheckedVariant], deployed: CheckedVariant, margin: float
-) -> tuple[CheckVerdict, Variant]:
+def decide(rows: Sequence[CheckedVariant], margin: float) -> tuple[CheckVerdict, Variant]:
     """The verdict, and the variant to deploy.
 
-    Of the variants that are significantly better by more than the margin, the first one in the order of `candidates`
-    is chosen whose mean loss is above the lowest one by no more than the margin.
+    Of the variants that are significantly better by more than the margin, the first one of `CANDIDATES` is chosen whose
+    mean loss is above the lowest one by no more than the margin.
+
+    Args:
+        rows: The measured variants, the deployed one first.
+        margin: Difference of mean losses up to which variants are practically equal.
     """
-    finite = [row for row in candidates if row.loss is not None]
-    better = finite if deployed.loss is None else [row for row in finite if row.is_better(margin)]
+    deployed = rows[0]
+    finite = [(row, row.loss) for row in rows if row.is_candidate and row.loss is not None]
+    better = [(row, loss) for row, loss in finite if deployed.loss is None or row.is_better(margin)]
     if better:
-        lowest = min(row.loss for row in better if row.loss is not None)
-        return CheckVerdict.CHANGE, next(
-            row.variant for row in better if row.loss is not None and row.loss <= lowest + margin
-        )
+        lowest = min(loss for _, loss in better)
+        near = [row.variant for row, loss in better if loss <= lowest + margin]
+        return CheckVerdict.CHANGE, min(near, key=CANDIDATES.index)
     if deployed.loss is None:
         return CheckVerdict.CANNOT_TELL, Variant.DEPLOYED
-    is_certain = all(row.difference is not None and row.difference.low > -margin for row in finite)
+    is_certain = all(row.difference is not None and row.difference.low > -margin for row, _ in finite)
     return (CheckVerdict.KEEP if is_certain else CheckVerdict.CANNOT_TELL), Variant.DEPLOYED

@@ -35,19 +35,19 @@ def row(variant, low, high, loss=None):
     ],
 )
 def test_the_verdict_depends_on_the_interval_and_the_margin(low, high, verdict):
-    found, chosen = decide([row(Variant.RE_ESTIMATED, low, high)], DEPLOYED, 0.01)
+    found, chosen = decide([DEPLOYED, row(Variant.RE_ESTIMATED, low, high)], 0.01)
     assert found is verdict
     assert chosen is (Variant.RE_ESTIMATED if verdict is CheckVerdict.CHANGE else Variant.DEPLOYED)
 
 
 def test_among_equally_good_variants_the_first_is_chosen():
-    rows = [row(Variant.RE_ESTIMATED, -0.4, -0.1), row(Variant.MINI_BATCH, -0.41, -0.1)]
-    assert decide(rows, DEPLOYED, 0.01)[1] is Variant.RE_ESTIMATED
-    assert decide(rows, DEPLOYED, 0.001)[1] is Variant.MINI_BATCH
+    rows = [DEPLOYED, row(Variant.MINI_BATCH, -0.41, -0.1), row(Variant.RE_ESTIMATED, -0.4, -0.1)]
+    assert decide(rows, 0.01)[1] is Variant.RE_ESTIMATED
+    assert decide(rows, 0.001)[1] is Variant.MINI_BATCH
 
 
 def test_any_finite_variant_replaces_a_loss_that_is_not_finite():
     broken = DEPLOYED.model_copy(update={"loss": None})
     finite = row(Variant.RE_ESTIMATED, 0, 0, loss=2.0).model_copy(update={"difference": None})
-    assert decide([finite], broken, 0.01) == (CheckVerdict.CHANGE, Variant.RE_ESTIMATED)
-    assert decide([], broken, 0.01) == (CheckVerdict.CANNOT_TELL, Variant.DEPLOYED)
+    assert decide([broken, finite], 0.01) == (CheckVerdict.CHANGE, Variant.RE_ESTIMATED)
+    assert decide([broken], 0.01) == (CheckVerdict.CANNOT_TELL, Variant.DEPLOYED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import torch
 from torch import Tensor, nn
@@ -89,14 +89,24 @@ def _mlp(seed: int = 0, **options: float) -> tuple[nn.Module, Data]:
     return train(make_mlp(**options), _digits(), epochs=8, seed=seed), _digits()  # type: ignore[arg-type]
 
 
-def _lenet(seed: int = 0) -> tuple[nn.Module, Data]:
-    torch.manual_seed(seed)
-    return train(make_lenet(), _mnist(), epochs=2, seed=seed), _mnist()
+@cache
+def _train_lenet() -> nn.Module:
+    torch.manual_seed(0)
+    return train(make_lenet(), _mnist(), epochs=2)
 
 
-def _resnet(seed: int = 0) -> tuple[nn.Module, Data]:
-    torch.manual_seed(seed)
-    return train(make_resnet8(), _cifar(), epochs=3, seed=seed), _cifar()
+@cache
+def _train_resnet() -> nn.Module:
+    torch.manual_seed(0)
+    return train(make_resnet8(), _cifar(), epochs=3)
+
+
+def _lenet() -> tuple[nn.Module, Data]:
+    return copy.deepcopy(_train_lenet()), _mnist()
+
+
+def _resnet() -> tuple[nn.Module, Data]:
+    return copy.deepcopy(_train_resnet()), _cifar()
 
 
 def _transformer(seed: int = 0) -> tuple[nn.Module, Data]:
@@ -109,13 +119,13 @@ def healthy(make: Make) -> Planted:
     return Planted(*make())
 
 
-def fine_tuned(make: Make) -> Planted:
+def fine_tuned(make: Make, rate: float = 0.1) -> Planted:
     """Weights are trained further in front of layers that keep their old statistics, which training reads not."""
     network, data = make()
     stored = [(norm.running_mean.clone(), norm.running_var.clone()) for norm in list_norms(network)]  # type: ignore[union-attr]
     for norm in list_norms(network):
         norm.momentum = 0.1
-    train(network, data, epochs=2, rate=0.1, seed=7)
+    train(network, data, epochs=2, rate=rate, seed=7)
     for norm, (mean, variance) in zip(list_norms(network), stored, strict=True):
         norm.running_mean.copy_(mean)  # type: ignore[union-attr]
         norm.running_var.copy_(variance)  # type: ignore[union-attr]
@@ -136,12 +146,12 @@ def exponential_average(make: Make, decay: float = 0.98) -> Planted:
     return Planted(average.eval(), data)
 
 
-def averaged_weights(make: Make) -> Planted:
+def averaged_weights(make: Make, rate: float = 0.2) -> Planted:
     """SWA without `update_bn`."""
     network, data = make()
     average = AveragedModel(network)
     for epoch in range(4):
-        train(network, data, epochs=1, rate=0.2, seed=20 + epoch, is_rate_constant=True)
+        train(network, data, epochs=1, rate=rate, seed=20 + epoch, is_rate_constant=True)
         average.update_parameters(network)
     return Planted(average.eval(), data)
 
@@ -256,7 +266,6 @@ def constant_channel() -> Planted:
     return Planted(train(network, _digits(), epochs=8), _digits())
 
 
-@torch.no_grad()
 def other_epsilon() -> Planted:
     """ε a hundred times larger, where variances are small."""
     data = _digits()
@@ -328,7 +337,7 @@ def two_ranks() -> Planted:
     """Statistics that two processes estimated from different classes with equal weights."""
     network, data = _resnet()
     copies = []
-    for part in (data.classes < 2, data.classes >= 8):
+    for part in (data.classes < 2, (data.classes > 3) & (data.classes < 6)):
         rank = copy.deepcopy(network)
         rank.train()
         for _ in range(3):
@@ -347,12 +356,12 @@ CASES: tuple[Case, ...] = (
     Case("healthy, LeNet", partial(healthy, _lenet), _NONE, KEEP),
     Case("healthy, ResNet-8", partial(healthy, _resnet), _NONE, KEEP),
     Case("healthy, transformer", partial(healthy, _transformer), _NONE, KEEP),
-    Case("fine-tuned, MLP", partial(fine_tuned, _mlp), _STALE, CHANGE),
+    Case("fine-tuned, MLP", partial(fine_tuned, _mlp, 0.5), _STALE, CHANGE),
     Case("fine-tuned, LeNet", partial(fine_tuned, _lenet), _STALE, CHANGE),
     Case("fine-tuned, ResNet-8", partial(fine_tuned, _resnet), _STALE, CHANGE),
     Case("EMA without buffers, LeNet", partial(exponential_average, _lenet), _STALE, CHANGE),
     Case("EMA without buffers, ResNet-8", partial(exponential_average, _resnet), _STALE, CHANGE),
-    Case("SWA, MLP", partial(averaged_weights, _mlp), _STALE, CHANGE),
+    Case("SWA, LeNet", partial(averaged_weights, _lenet), _STALE, CHANGE),
     Case("SWA, transformer", partial(averaged_weights, _transformer), _STALE, CHANGE),
     Case("merged weights, ResNet-8", partial(merged, _resnet), _STALE, CHANGE),
     Case("4 bits, LeNet", partial(quantized, _lenet, 3), _STALE, CHANGE),

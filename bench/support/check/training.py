@@ -118,6 +118,7 @@ class Transformer(nn.Module):
         return logits
 
 
+@torch.enable_grad()
 def train(
     network: nn.Module,
     data: Data,

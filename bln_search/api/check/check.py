@@ -119,7 +119,7 @@ def check(
     chosen_margin = _choose_margin(margin, variants, has_correctness=has_correctness)
     rows = compare_variants(variants, has_correctness=has_correctness)
     seen = observe(variants, rows, inner, copies, chosen_margin, is_average=is_average)
-    verdict, chosen = decide([row for row in rows if row.is_candidate], rows[0], chosen_margin)
+    verdict, chosen = decide(rows, chosen_margin)
     loss = describe_score(scoring)
     return CheckReport(
         NetworkCheck(

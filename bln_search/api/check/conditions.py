@@ -23,7 +23,7 @@ def check_condition(name: str, variants: VariantMeasurements, loader: RoleLoader
     own = VariantMeasurements(measured, variants.training, variants.readings, variants.target)
     own.measure_all(())
     rows = compare_variants(own, has_correctness=last_score_had_correctness(score))
-    verdict, chosen = decide([row for row in rows if row.is_candidate], rows[0], margin)
+    verdict, chosen = decide(rows, margin)
     calibration = None
     if any(row.variant is Variant.RE_ESTIMATED_ON_VALIDATION and row.loss is not None for row in rows):
         inputs = (each for each, _ in batches)

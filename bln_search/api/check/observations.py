@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from bln_search.api.check.layers import LayerReading, Moments
 from bln_search.ranking.comparison import MeanDifference
 from bln_search.ranking.network_check import BatchDependence, CheckedVariant, Variant
@@ -59,6 +61,14 @@ class Observations:
     depends_on_batch: bool = False
     dependence: tuple[BatchDependence, ...] = ()
     copies: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def distances_to_training_data(self) -> dict[str, float]:
+        """Median distance of the stored statistics of each layer from those of the training data, in deviations."""
+        return {
+            name: float(np.median(self.layers[name].stored.distance_to(moments)))
+            for name, moments in self.re_estimated.items()
+        }
 
     def recovery(self, variant: Variant) -> MeanDifference | None:
         """Loss of the deployed network minus that of a variant; None where it was not compared."""

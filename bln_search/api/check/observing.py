@@ -15,8 +15,8 @@ from bln_search.api.check.wrappers import unwrap_network
 from bln_search.core.errors import ModelError
 from bln_search.ranking.network_check import CheckedVariant, Variant
 
-_COPIES_DIFFER = 0.05
-"""Median distance of the statistics of copies, in deviations, from which they differ."""
+_ROUNDING = 1e-6
+"""Median distance of the statistics of copies, in deviations, up to which they are equal."""
 
 
 def observe(
@@ -86,4 +86,4 @@ def _find_layers_with_other_statistics(
         for name, reading in others.items():
             distance = float(np.median(reading.stored.distance_to(variants.readings[name].stored)))
             distances[name] = max(distance, distances.get(name, 0.0))
-    return tuple((name, distance) for name, distance in distances.items() if not distance <= _COPIES_DIFFER)
+    return tuple((name, distance) for name, distance in distances.items() if not distance <= _ROUNDING)

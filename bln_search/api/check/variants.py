@@ -22,20 +22,8 @@ from bln_search.api.check.measurement import (
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.data.inputs import Inputs
 from bln_search.ranking.comparison import MeanDifference
-from bln_search.ranking.network_check import CheckedVariant, Variant
+from bln_search.ranking.network_check import CANDIDATES, CheckedVariant, Variant
 from bln_search.ranking.paired.control import compare_with_control
-
-CANDIDATES = (
-    Variant.EVALUATION_MODE,
-    Variant.DEFAULT_EPSILON,
-    Variant.EXCHANGED_STATISTICS,
-    Variant.RESCALED_INPUTS,
-    Variant.RE_ESTIMATED,
-    Variant.RE_ESTIMATED_ON_TARGET,
-    Variant.RE_ESTIMATED_ON_VALIDATION,
-    Variant.MINI_BATCH,
-)
-"""Variants that may be deployed, from the first to the last choice among equally good ones."""
 
 _INPUT_DISTANCE = 0.1
 """Distance of the moments of inputs, in deviations, from which rescaling them is tried."""

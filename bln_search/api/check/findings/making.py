@@ -11,6 +11,9 @@ from bln_search.reports.formatting import format_loss
 _NAMED_LAYERS = 3
 """Number of layers that a sentence names."""
 
+SMALL_BATCH = 4
+"""Largest training mini-batch size that is called small."""
+
 RECALIBRATE = "model = bln_search.recalibrate(model, train_loader)"
 
 

@@ -8,6 +8,9 @@ from bln_search.ranking.network_check import Cause, Finding, Variant
 
 _EVALUATE = "model.eval()"
 
+_EXPLAINING_SHARE = 0.5
+"""Part of the distance from the training data's statistics that copies must differ by to explain it."""
+
 
 def find_layers_in_training_mode(seen: Observations) -> Finding | None:
     """Normalization layers in training mode in a network that is in evaluation mode."""
@@ -100,14 +103,15 @@ def find_differing_copies(seen: Observations) -> Finding | None:
     if not seen.copies:
         return None
     name, distance = max(seen.copies, key=lambda item: item[1])
+    stale = max(seen.distances_to_training_data.values(), default=0.0)
     return make_finding(
         seen,
         Cause.COPIES_DIFFER,
         f"Copies with equal weights store other statistics in {len(seen.copies)} layers, most in {name} (median "
-        f"{distance:.2f} deviations): each process estimated its own.",
+        f"{distance:.2g} deviations): each process estimated its own.",
         "Estimate the statistics of one copy again over all training data and save it, or train with nn.SyncBatchNorm.",
         variant=Variant.RE_ESTIMATED,
         code="model = bln_search.recalibrate(model, train_loader)",
         layers=[name for name, _ in seen.copies],
-        has_effect=seen.helps(Variant.RE_ESTIMATED),
+        has_effect=seen.helps(Variant.RE_ESTIMATED) and distance >= _EXPLAINING_SHARE * stale,
     )

@@ -6,12 +6,9 @@ import math
 
 import numpy as np
 
-from bln_search.api.check.findings.making import RECALIBRATE, make_finding, name_layers
+from bln_search.api.check.findings.making import RECALIBRATE, SMALL_BATCH, make_finding, name_layers
 from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding, Variant
-
-_SMALL_BATCH = 4
-"""Largest training mini-batch size that is called small."""
 
 _INITIAL_SHARE = 0.01
 """Share of the initial values in a moving average, above which its updates are few."""
@@ -146,10 +143,7 @@ def find_stale(seen: Observations) -> Finding | None:
     """Statistics that do not belong to the weights: the network with statistics estimated again is better."""
     if not seen.helps(Variant.RE_ESTIMATED):
         return None
-    distances = {
-        name: float(np.median(seen.layers[name].stored.distance_to(moments)))
-        for name, moments in seen.re_estimated.items()
-    }
+    distances = seen.distances_to_training_data
     moved = [name for name, distance in distances.items() if not distance <= _STALE_DISTANCE]
     farthest = max(distances, key=lambda name: distances[name] if math.isfinite(distances[name]) else math.inf)
     reason = (
@@ -173,17 +167,19 @@ def find_stale(seen: Observations) -> Finding | None:
 def find_small_training_batches(seen: Observations) -> Finding | None:
     """Networks that were trained with so few examples that their statistics differ from those of the population."""
     row = seen.at_training_size
-    if not 0 < seen.training_batch_size <= _SMALL_BATCH:
+    if not 0 < seen.training_batch_size <= SMALL_BATCH:
         return None
-    helps = row is not None and row.is_better(seen.margin)
+    is_better_alike = row is not None and row.is_better(seen.margin)
+    helps = is_better_alike or seen.helps(Variant.MINI_BATCH)
     return make_finding(
         seen,
         Cause.SMALL_TRAINING_BATCHES,
         f"The training data come in mini-batches of {seen.training_batch_size}. Statistics of so few examples differ "
         "from those of the population, with which no output was trained."
-        + (f" With mini-batches of that size the loss is {row.loss:.4f}." if helps and row and row.loss else ""),
+        + (f" With mini-batches of that size the loss is {row.loss:.4f}." if row and row.loss else ""),
         "Train with larger mini-batches, with gradient accumulation and frozen statistics, or with LayerNorm or "
-        "GroupNorm; until then use mini-batch statistics of the training size.",
+        "GroupNorm; until then use mini-batch statistics where they are better.",
+        variant=Variant.MINI_BATCH if seen.helps(Variant.MINI_BATCH) else None,
         has_effect=helps and not seen.helps(Variant.RE_ESTIMATED),
     )
 
