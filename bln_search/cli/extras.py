@@ -42,6 +42,13 @@ def find_package_error_for_module_not_found(
     return next((MissingPackageError(package, extra) for extra in order if package in extras[extra]), None)
 
 
+def find_missing_onnx_package_error() -> MissingPackageError | None:
+    """Return an error if a package for ONNX is not installed, else None. Imports nothing."""
+    missing = (package for package in sorted(EXTRAS["export"]) if find_spec(package) is None)
+    alternative = "without ONNX: --forms torch_export or --forms safetensors"
+    return next((MissingPackageError(package, "export", alternative) for package in missing), None)
+
+
 def find_missing_training_package_error() -> MissingPackageError | None:
     """Return an error if a package for training is not installed, else None. Imports nothing."""
     missing = (package for package in ("torch", *sorted(_TRAINING)) if find_spec(package) is None)

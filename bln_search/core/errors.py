@@ -150,11 +150,13 @@ class MissingPackageError(BlnSearchError):
     Args:
         package: Name of the package.
         extra: Extra of bln-search that installs it; None for a package that is in no extra.
+        alternative: What works without the package; None if nothing does.
     """
 
-    def __init__(self, package: str | None, extra: str | None) -> None:
+    def __init__(self, package: str | None, extra: str | None, alternative: str | None = None) -> None:
         requirement = package if extra is None else f"'bln-search[{extra}]'"
-        super().__init__(f"{package} is not installed, which this needs: pip install {requirement}")
+        otherwise = "" if alternative is None else f"; {alternative}"
+        super().__init__(f"{package} is not installed, which this needs: pip install {requirement}{otherwise}")
 
 
 class ExportError(BlnSearchError):

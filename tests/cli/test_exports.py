@@ -14,7 +14,7 @@ from bln_search.cli.studies.results.export import RowOptions, choose_exported_ro
 from bln_search.core.class_prior import ClassPriorBaseline
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate, Split
-from bln_search.core.errors import ExportError
+from bln_search.core.errors import ExportError, MissingPackageError
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.ranking.analysis import Analysis
@@ -138,6 +138,16 @@ def test_interrupt_reports_that_nothing_was_written(room, arguments, monkeypatch
         main.main()
     assert end.value.code == 130
     assert capsys.readouterr().err.split() == ["interrupted;", "nothing", "was", "written"]
+
+
+def test_export_without_onnx_names_the_forms_that_need_no_package(world, invoke, tmp_path, monkeypatch):
+    world.complete("done")
+    monkeypatch.setattr("bln_search.cli.extras.find_spec", lambda name: None if name == "onnxscript" else object())
+    result = invoke("export", "done", "--output", tmp_path / "out")
+    assert isinstance(result.exception, MissingPackageError)
+    assert "--forms torch_export" in str(result.exception)
+    other = invoke("export", "done", "--output", tmp_path / "out", "--forms", "torch_export")
+    assert not isinstance(other.exception, MissingPackageError)
 
 
 @pytest.mark.parametrize("option", [("--arm", "bln"), ("--estimate", "frozen"), ("--batch-size", "25")])

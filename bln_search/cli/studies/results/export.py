@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from bln_search.cli.exit_codes import report_nothing_written_on_interrupt
+from bln_search.cli.extras import find_missing_onnx_package_error
 from bln_search.cli.options import (
     AcceptCodeChangeOption,
     DatabaseOption,
@@ -32,7 +33,7 @@ from bln_search.cli.sources.opening import (
 )
 from bln_search.cli.studies.wording import NO_WORKER
 from bln_search.core.configuration import InferenceConfiguration
-from bln_search.core.enums import ArchiveContents
+from bln_search.core.enums import ArchiveContents, ExportFormat
 from bln_search.core.files.atomic_folder import atomic_folder, check_export_folder_replaceable
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.row_choice import BEST, RECOMMENDED, RowQuery, RowWording, get_matching_row, get_recommended_row
@@ -196,6 +197,9 @@ def export_from_database(
     accept_code_change: bool,
 ) -> ExportedRow:
     """Export a row with the packages of this machine."""
+    missing = find_missing_onnx_package_error() if ExportFormat.ONNX in forms.export_formats else None
+    if missing is not None:
+        raise missing
     study_record = get_study_to_change(ledger, study)
     study_record.check_has_no_external_results()
     board = ledger.results.rank_rows_of_study(study_record.id, study_record.spec)
