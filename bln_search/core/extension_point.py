@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Generic, TypeVar
 
 from bln_search.core.errors import DataError, ModelError
+from bln_search.core.similar_names import format_similar_name
 
 PAPERS = "the package bln-search-papers, which is not installed here: run `pip install ./papers` in the repository"
 """Where names are that only the experiments of a paper use."""
@@ -55,7 +56,10 @@ class ExtensionPoint(Generic[Info]):
         if name in self.packages and name not in self.plugins:
             raise self.error(f"the {self.kind} {name} is in {self.packages[name]}")
         if name not in self.plugins:
-            raise self.error(f"there is no {self.kind} {name!r}; choose one of {', '.join(self.list_names())}")
+            known = self.list_names()
+            raise self.error(
+                f"there is no {self.kind} {name!r}; choose one of {', '.join(known)}{format_similar_name(name, known)}"
+            )
         if self.info_type is None or self.has_no_description(name):
             return None
         info = self.load_object(name)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import islice
 
 from pydantic_core import ErrorDetails
 
+from bln_search.core.similar_names import format_similar_name
 from bln_search.specs.regex_requirements import describe_regex_requirement
 
 _TYPE_ERRORS = {
@@ -51,7 +53,17 @@ def translate_pydantic_error(details: ErrorDetails) -> str:
         text = describe_regex_requirement(str(context["pattern"]))
     else:
         text = details["msg"]
-    return text if kind in _WITHOUT_VALUE else f"{text}, not {short_repr(details['input'])}"
+    if kind in _WITHOUT_VALUE:
+        return text
+    return f"{text}, not {short_repr(details['input'])}{_format_similar_member(details)}"
+
+
+def _format_similar_member(details: ErrorDetails) -> str:
+    """The similar name in a list of possible values; empty where there is none."""
+    value = details["input"]
+    if details["type"] not in ("literal_error", "enum") or not isinstance(value, str):
+        return ""
+    return format_similar_name(value[:60], re.findall(r"'([^']*)'", details.get("ctx", {})["expected"]))
 
 
 def short_repr(value: object) -> str:

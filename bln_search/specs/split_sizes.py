@@ -16,6 +16,8 @@ _REMEDIES = {
 }
 """How a study gets a larger split; the end of a sentence."""
 
+_ONE_EXAMPLE = (Split.VALIDATION, 1)
+
 Location = tuple[int | str, ...]
 
 
@@ -40,9 +42,14 @@ def list_known_split_sizes(spec: DataSpec) -> dict[Split, int]:
 
 def format_oversized_batch_message(batch_size: int, split: Split, size: int) -> str:
     """The message for a mini-batch that is larger than a split."""
+    count = (
+        "; data.validation is a count from 1 on, also as 1.0: a fraction is below 1"
+        if (split, size) == _ONE_EXAMPLE
+        else ""
+    )
     return (
         f"a mini-batch of {batch_size} examples is larger than the {split} split, which has {size}: "
-        f"lower batch_size{_REMEDIES[split]}"
+        f"lower batch_size{_REMEDIES[split]}{count}"
     )
 
 

@@ -94,6 +94,12 @@ def test_unknown_names_are_reported_with_other_problems():
     assert ["there is no data set 'digit'" in messages[0], "the model mlp has no option" in messages[1]] == [True, True]
 
 
+def test_a_wrong_value_asks_for_a_similar_one():
+    messages = problems("name: a\ndata: {name: digit}\nmodel: {name: mpl}\narms: [{method: blm}, {method: foo}]\n")
+    suggested = [problem.partition("did you mean ")[2] for problem in messages]
+    assert suggested == ["`digits`?", "`mlp`?", "`bln`?", ""]
+
+
 @pytest.mark.parametrize("text", ["", "- a\n- b\n", "just words", "\0", "!!python/object:os.system x: 1"])
 def test_text_that_is_no_study_is_rejected(text):
     assert problems(text)

@@ -37,6 +37,12 @@ def test_published_sizes_match_the_files(name, real_data, tmp_path):
     assert BUILT_IN_DATA_SETS[name].examples == (len(data.train_labels), len(data.test_labels))
 
 
+def test_a_validation_split_of_one_example_names_the_count_that_is_no_fraction():
+    with pytest.raises(SpecError, match="a fraction is below 1") as error:
+        parse_study(STUDY.replace("fraction: 0.2, validation: 200", "validation: 1.0"))
+    assert len(error.value.problems) == 1
+
+
 @pytest.mark.parametrize(
     ("sections", "location", "message"),
     [

@@ -13,12 +13,14 @@ from bln_search.cli.output import RecordsFormat, make_progress_line_printer, pri
 from bln_search.cli.sources.ledger import LedgerSource
 from bln_search.cli.studies.progress.display import choose_progress_watcher
 from bln_search.cli.studies.results.leaderboard import print_or_write_leaderboard
+from bln_search.core.errors import UnknownStudyError
 from bln_search.core.garbage_collection import load_modules_without_garbage_collection
 from bln_search.core.states import StudyState
 from bln_search.execution.executors.process_server import start_process_server
 from bln_search.settings import load_settings
 from bln_search.specs import load_study
-from bln_search.storage.ledger import open_and_upgrade_ledger
+from bln_search.specs.records import StudyRecord
+from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
 
 def run(
@@ -63,7 +65,15 @@ def run(
         ledger.checkpoints.check_store(environment.checkpoints)
         environment.checkpoints.check_read_and_write_access()  # creates the folder
         ledger.checkpoints.claim_store(environment.checkpoints)
+        namesake = _find_study_of_name(ledger, study.name)
         study_id = ledger.studies.store_study_once(study)
+        if namesake is not None and namesake.id != study_id:
+            print_note(
+                f"study {namesake.id} has the name {study.name}, too, and another content; this file is study "
+                f"{study_id}: give commands the number"
+            )
+        if ledger.studies.get(study_id).state is StudyState.COMPLETE:
+            print_note(f"study {study_id} ({study.name}) is complete already, in {ledger}")
         with choose_progress_watcher(trial_executor.num_parallel_trials, quiet=quiet) as watcher:
             state = run_study(
                 ledger,
@@ -81,3 +91,12 @@ def run(
         if state is not StudyState.COMPLETE:
             print_failed_trials(ledger.trials.list_trials(study_id))
             raise typer.Exit(ExitCode.INCOMPLETE)
+
+
+def _find_study_of_name(ledger: Ledger, name: str) -> StudyRecord | None:
+    """The newest study of a command with this name; None if there is none."""
+    try:
+        record = ledger.studies.get_by_name_or_id(name)
+    except UnknownStudyError:  # or several accounts have one
+        return None
+    return record if record.name == name and not record.owner else None
