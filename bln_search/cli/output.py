@@ -150,6 +150,13 @@ class LeaderboardFormat(StrEnum):
     MARKDOWN = "markdown"
     PARQUET = "parquet"
 
+    @classmethod
+    def of_file(cls, path: Path) -> LeaderboardFormat:
+        """The format of the ending of a file; a table for any other ending."""
+        ending = path.suffix.lower().removeprefix(".")
+        names = {"tex": "latex", "md": "markdown"}
+        return next((member for member in cls if member == names.get(ending, ending)), cls.TABLE)
+
 
 def check_output_path_writable(path: Path) -> None:
     """Raise OutputFileError if a file cannot be written to `path`; called before anything is computed for it."""

@@ -1,4 +1,4 @@
-"""`bln-search leaderboard --arm`: rows of one arm with their ranks in the full table."""
+"""`bln-search leaderboard`: rows of one arm, files, and studies without results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from tests.end_to_end.commands import call
-from tests.support.service_world import World
+from tests.support.service_world import World, start_study
 
 ARMS = "[{method: bln}, {method: bln, name: other}]"
 
@@ -43,3 +43,23 @@ def test_sentences_about_hidden_rows_are_not_printed(world):
     assert "Only rows of other; ranks and groups are those among all rows." in of_one
     assert "Recommended: " not in of_one
     assert "•" not in of_one
+
+
+@pytest.mark.parametrize(
+    ("ending", "output_format"),
+    [("tex", "latex"), ("MD", "markdown"), ("csv", "csv"), ("json", "json"), ("jsonl", "jsonl"), ("txt", "table")],
+)
+def test_a_file_has_the_format_of_its_ending_unless_another_is_given(ending, output_format, world, invoke, tmp_path):
+    by_ending, given, other = (tmp_path / f"{name}.{ending}" for name in ("by_ending", "given", "other"))
+    for file, options in ((by_ending, []), (given, ["--format", output_format]), (other, ["--format", "table"])):
+        assert invoke("leaderboard", "two", "--output", file, *options).exit_code == 0
+    assert by_ending.read_bytes() == given.read_bytes()
+    assert (other.read_bytes() == given.read_bytes()) == (output_format == "table")
+
+
+def test_analyze_names_the_state_of_a_study_without_compared_rows(world, invoke):
+    study_id, _ = start_study(world.ledger, "empty", "ada")
+    done = invoke("analyze", "empty")
+    assert done.exit_code == 0
+    assert f"study {study_id} (empty) is running" in done.stderr
+    assert " is " not in invoke("analyze", "two").stderr

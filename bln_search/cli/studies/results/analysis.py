@@ -21,7 +21,7 @@ from bln_search.cli.output import (
 from bln_search.cli.records import print_records
 from bln_search.cli.sources.opening import get_study_to_change, open_database_ignoring_service, open_study_source
 from bln_search.cli.sources.studies import FOLLOWED_STATES
-from bln_search.cli.studies.results.leaderboard import format_study_name_and_title
+from bln_search.cli.studies.results.leaderboard import format_study_name_and_title, next_step_hint
 from bln_search.core.enums import ProbeKind
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.states import StudyState
@@ -58,6 +58,10 @@ def analyze(
         score=study_record.spec.loss_description.text,
         details=details,
     )
+    if analysis.comparison is None and study_record.state is not StudyState.COMPLETE:
+        print_note(
+            f"study {study_record.id} ({study_record.name}) is {study_record.state}{next_step_hint(study_record)}"
+        )
 
 
 def load_study_and_analysis(

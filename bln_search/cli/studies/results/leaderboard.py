@@ -50,8 +50,11 @@ def leaderboard(
     server: options.ServerOption = None,
     token: options.TokenOption = None,
     output_format: Annotated[
-        LeaderboardFormat, typer.Option("--format", help="Output format.")
-    ] = LeaderboardFormat.TABLE,
+        LeaderboardFormat | None,
+        typer.Option(
+            "--format", help="Output format; by default that of the ending of --output, else table.", show_default=False
+        ),
+    ] = None,
     output: options.OutputOption = None,
     arm: Annotated[
         str | None, typer.Option("--arm", metavar="ARM", help="Only rows of this arm, with their ranks among all rows.")
@@ -61,6 +64,8 @@ def leaderboard(
     details: options.DetailsOption = False,
 ) -> None:
     """Print the ranked table of a study, or write it to a file."""
+    if output_format is None:
+        output_format = LeaderboardFormat.TABLE if output is None else LeaderboardFormat.of_file(output)
     if output is not None:
         check_output_path_writable(output)
     elif output_format is LeaderboardFormat.PARQUET and sys.stdout.isatty():
@@ -139,11 +144,15 @@ def print_or_write_leaderboard(
         print_table(Console(file=text, width=_FILE_WIDTH))
         write_to_file_or_stdout(text.getvalue().encode(), to)
     elif not board.rows:
-        hint = "; `bln-search run` resumes it" if study.state is StudyState.INTERRUPTED else ""
-        hint += _complete_older_study_hint(source, study)
+        hint = next_step_hint(study) + _complete_older_study_hint(source, study)
         print_note(f"study {study.name} is {study.state} and has no result yet{hint}")
     else:
         print_table(results)
+
+
+def next_step_hint(study: StudyRecord) -> str:
+    """The end of a sentence that says how a study without results gets them; empty where nothing is to be done."""
+    return "; `bln-search run` resumes it" if study.state is StudyState.INTERRUPTED else ""
 
 
 def _complete_older_study_hint(source: StudySource, study: StudyRecord) -> str:
