@@ -12,6 +12,7 @@ import pytest
 from bln_search.core.records import StatisticDrift
 from bln_search.core.states import TrialState
 from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.selection.recommendation import recommend_row
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.manifest import build_study_manifest
@@ -74,6 +75,18 @@ def test_rows_that_are_not_worse_than_the_best_one_are_marked(worse, classes):
     assert re.findall(r"<tr(?: class=\"(\w+)\")?>", table)[1:] == classes
     assert ">p (corrected)<" in table
     assert ">P(best)<" in table
+
+
+@pytest.mark.parametrize("is_recommended", [True, False])
+def test_the_recommended_row_is_marked_in_the_leaderboard(is_recommended):
+    recommendation = recommend_row(compared("TTTT", "FFFF"), {}) if is_recommended else None
+    context = make_report_context(analysis=Analysis(recommendation=recommendation))
+    html = render_study_report_html(context)
+    leaderboard = html.partition('id="leaderboard"')[2].partition("</section>")[0]
+    expected = [str(row.rank) for row in context.leaderboard.rows if recommendation and row.key == recommendation.key]
+    assert re.findall(r">(\d+)\*<", leaderboard) == expected
+    assert len(expected) == is_recommended
+    assert ("* is the recommended row" in leaderboard) == is_recommended
 
 
 def test_hostile_texts_are_escaped():

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
+from bln_search.reports.formatting import recommended_row_key
 from bln_search.reports.leaderboard_columns import Form, LeaderboardView
 from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_with_intervals
 from bln_search.reports.metric_columns import list_metric_columns, list_task_metric_legends
@@ -34,7 +37,8 @@ def leaderboard_section(context: StudyReportContext) -> Section:
     if not board.rows:
         blocks.append(Paragraph("There are no results yet."))
         return Section("leaderboard", "Leaderboard", blocks)
-    blocks += [Paragraph(_ranking_significance_text(context)), _leaderboard_table(context), Paragraph(_LEGEND)]
+    mark = "" if recommended_row_key(context.analysis) is None else "* is the recommended row. "
+    blocks += [Paragraph(_ranking_significance_text(context)), _leaderboard_table(context), Paragraph(mark + _LEGEND)]
     metrics = list_task_metric_legends(board)
     blocks += [Paragraph(f"{'. '.join(metrics)}. Rows are never ranked by these metrics.")] if metrics else []
     return Section("leaderboard", "Leaderboard", blocks)
@@ -55,10 +59,16 @@ def _leaderboard_table(context: StudyReportContext) -> Table:
     board, not_worse = context.leaderboard, context.keys_of_rows_not_worse
     view = LeaderboardView(board)
     metrics = metric_columns_with_intervals(board.rows, list_metric_columns(board, condition_splits=(board.ranked_on,)))
-    columns = build_table_columns([view.view_row(row) for row in board.rows], Form.REPORT, metrics, capitalized=True)
+    rank, *others = build_table_columns(
+        [view.view_row(row) for row in board.rows], Form.REPORT, metrics, capitalized=True
+    )
+    recommended = recommended_row_key(context.analysis)
+    ranks = [f"{cell}*" if row.key == recommended else cell for cell, row in zip(rank.cells, board.rows, strict=True)]
     styles = ["dim" if row.rank is None else "bold" if row.key in not_worse else None for row in board.rows]
     more = f"All of them: bln-search leaderboard {context.study.name} --format csv"
-    return Table(FittedTable(columns, "Configurations, best first", row_styles=styles), more)
+    return Table(
+        FittedTable([replace(rank, cells=ranks), *others], "Configurations, best first", row_styles=styles), more
+    )
 
 
 _MAX_RESULTS = 6
