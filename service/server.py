@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from types import FrameType
 
 import uvicorn
@@ -14,7 +15,7 @@ from fastapi import FastAPI
 from uvicorn.server import HANDLED_SIGNALS
 
 from bln_search.core.errors import BlnSearchError
-from bln_search.core.files.private import PRIVATE_FILE, make_private_file, make_private_folder
+from bln_search.core.files.private import make_private_folder, open_private_descriptor
 from bln_search.core.stop_signals import STOP_SIGNALS
 from bln_search.core.urls import format_url_host, is_loopback_host
 from bln_search.settings import Settings
@@ -52,7 +53,7 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
     """
     host = host.strip("[]")
     with (
-        closing(open_and_upgrade_ledger(settings.database_url)) as ledger,
+        closing(open_and_upgrade_ledger(settings.checked_database_url())) as ledger,
         closing(_open_listening_socket(host, port)) as listener,
     ):
         ledger.checkpoints.check_store_at_start(settings.checkpoint_store)
@@ -109,16 +110,35 @@ def _print_url_and_create_first_token(context: AppContext, url: str, *, with_tok
     if secret is None:
         print(f"bln-search: {url}", flush=True)
         return
-    file = context.settings.token_file
-    make_private_folder(file.parent)
-    make_private_file(file)
-    file.chmod(PRIVATE_FILE)
-    file.write_text(secret + "\n", encoding="utf-8")
+    usual = context.settings.token_file
+    file = _write_token(usual, secret)
     if with_token:
         print(f"bln-search: {url}/#token={secret}", flush=True)
-        print(f"  this link is shown only once; the commands of this user read the token from {file}", flush=True)
+        reader = "the commands of this user read the token from" if file == usual else "the token is in"
+        print(f"  this link is shown only once; {reader} {file}", flush=True)
     else:
         print(f"bln-search: {url}\n  an access token for the first visit is in {file}", flush=True)
+    if file != usual:
+        print(
+            f"  {usual} is kept, since it may be the only token of another database. Commands read it: for this "
+            f"service set BLN_SEARCH_TOKEN to the content of {file}, or replace it by {file}",
+            flush=True,
+        )
+
+
+def _write_token(file: Path, secret: str) -> Path:
+    """Write a token to a new file that only its owner can read. An existing file is kept: the new one has a number."""
+    make_private_folder(file.parent)
+    path, number = file, 1
+    while True:
+        try:
+            with open(path, "x", encoding="utf-8", opener=open_private_descriptor) as new_file:
+                new_file.write(secret + "\n")
+        except FileExistsError:
+            number += 1
+            path = file.with_name(f"{file.name}-{number}")
+        else:
+            return path
 
 
 class _StreamClosingServer(uvicorn.Server):

@@ -10,6 +10,7 @@ BlnSearchError
 ├── CodeChangedError     the code of a study is not the one that made its results
 ├── LedgerError          the database cannot do what a command needs
 │   ├── DamagedRecordError  a record cannot be decoded
+│   ├── MissingDatabaseError  there is no database to read
 │   ├── UnknownStudyError
 │   │   └── AmbiguousStudyError  a name does not determine a study
 │   ├── StaleAttemptError   an attempt reported after it had ended
@@ -90,6 +91,10 @@ class LedgerError(BlnSearchError):
 
 class DamagedRecordError(LedgerError):
     """A record of the database cannot be decoded; other records can."""
+
+
+class MissingDatabaseError(LedgerError):
+    """A command that reads finds no database; it creates none."""
 
 
 class UnknownStudyError(LedgerError):

@@ -46,6 +46,22 @@ def find_sqlite_file(url: str) -> Path | None:
     return Path(str(parsed.database)).expanduser()
 
 
+def find_missing_sqlite_file(url: str) -> Path | None:
+    """Return the file of an SQLite database if it does not exist: opening the database would create it."""
+    file = find_sqlite_file(url)
+    is_plain = file is not None and not str(file).startswith("file:")
+    return file if file is not None and is_plain and not file.exists() else None
+
+
+def check_sqlite_folder(url: str, home: Path) -> None:
+    """Raise SpecError if the folder of an SQLite database does not exist; the home folder may be created later."""
+    file = find_missing_sqlite_file(url)
+    folder = home if file is None else file.absolute().parent
+    if folder != home and not folder.is_dir():
+        advice = "create it, or correct --database or BLN_SEARCH_DATABASE"
+        raise SpecError(f"the database {file}", [f"there is no folder {folder}; {advice}"])
+
+
 def _parse_url(url: str) -> URL | None:
     """Return the parts of a database URL; None for another text: opening the database reports it."""
     try:

@@ -18,7 +18,7 @@ from bln_search.core.files.private import make_folder_and_content_private
 from bln_search.settings.environment_names import check_environment_names
 from bln_search.settings.model import SECRETS, Settings, settings_file
 
-_OWN_NAMES = re.compile(r"ledger\.sqlite3.*|token")
+_OWN_NAMES = re.compile(r"ledger\.sqlite3.*|token(-\d+)?")
 """Names in the home folder that only bln-search gives."""
 
 _USUAL_NAMES = re.compile(r"checkpoints|data|logs|cache|settings\.toml|.*\.log\b.*|\..*")

@@ -16,7 +16,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from bln_search.core.checkpoints import CheckpointStore, FolderStore, open_checkpoint_store
 from bln_search.core.credentials import check_no_control_characters, clean_line, clean_token, redact_secrets
 from bln_search.core.sqlite import make_sqlite_url
-from bln_search.settings.database_url import find_sqlite_file, insert_password
+from bln_search.settings.database_url import check_sqlite_folder, find_sqlite_file, insert_password
 
 SECRETS = ("token", "database")
 """Settings whose values are never shown."""
@@ -205,6 +205,19 @@ class Settings(BaseSettings):
         """The database URL. Raises SpecError if the password file cannot be used."""
         url = self.database or make_sqlite_url(self.home / "ledger.sqlite3")
         return url if self.database_password_file is None else insert_password(url, self.database_password_file)
+
+    def checked_database_url(self, database: str | None = None) -> str:
+        """The URL of the database to open.
+
+        Args:
+            database: URL given on the command line; by default that of the settings.
+
+        Raises:
+            SpecError: The password file cannot be used, or an SQLite file outside `home` has no folder.
+        """
+        url = database or self.database_url
+        check_sqlite_folder(url, self.home)
+        return url
 
     @property
     def token_file(self) -> Path:

@@ -9,6 +9,7 @@ from bln_search.cli.sources.opening import open_service_client
 from bln_search.cli.sources.service import ServiceSource
 from bln_search.client import ServiceError
 from bln_search.core.enums import Scope, Split
+from bln_search.core.errors import MissingDatabaseError, SpecError
 from bln_search.worker.analysis import compute_and_store_analysis
 from tests.support.service_world import study
 
@@ -70,3 +71,49 @@ def test_both_sources_name_the_owner(world, sources):
     for source in sources:
         assert source.get_study("waiting").owner == "ada"
         assert [record["owner"] for record in source.list_studies()] == ["ada"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["list", "--database"],
+        ["show", "x", "--database"],
+        ["leaderboard", "x", "--database"],
+        ["analyze", "x", "--database"],
+        ["logs", "x", "--database"],
+        ["search-layers", "x", "--database"],
+        ["delete", "x", "--yes", "--database"],
+        ["resume", "x", "--database"],
+        ["token", "list", "--database"],
+        ["token", "revoke", "1", "--database"],
+        ["workers", "--database"],
+        ["backup", "backups", "--database"],
+    ],
+    ids=lambda words: " ".join(words[:-1]),
+)
+def test_commands_that_read_create_no_database(words, invoke, tmp_path):
+    failed = invoke(*words, f"sqlite:///{tmp_path}/mistyped.sqlite3")
+    assert isinstance(failed.exception, MissingDatabaseError)
+    assert str(failed.exception).startswith(f"there is no database at {tmp_path}/mistyped.sqlite3: `bln-search run`")
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("words", [["show", "x"], ["checkpoints", "clean"], ["token", "list"]])
+def test_commands_that_read_create_no_home(words, invoke, home):
+    assert isinstance(invoke(*words).exception, MissingDatabaseError)
+    assert not home.exists()
+
+
+def test_list_of_studies_of_a_new_home_is_empty_and_creates_nothing(invoke, home):
+    listed = invoke("list", "--format", "json")
+    assert (listed.exit_code, listed.stdout.strip()) == (0, "[]")
+    assert f"there is no database at {home}/ledger.sqlite3" in listed.stderr
+    assert not home.exists()
+
+
+@pytest.mark.parametrize("words", [["list"], ["db", "upgrade"], ["token", "create"], ["worker", "--once"]])
+def test_no_command_creates_the_folder_of_a_database(words, invoke, tmp_path):
+    failed = invoke(*words, "--database", f"sqlite:///{tmp_path}/mistyped/ledger.sqlite3")
+    assert isinstance(failed.exception, SpecError)
+    assert f"there is no folder {tmp_path}/mistyped" in str(failed.exception)
+    assert not (tmp_path / "mistyped").exists()

@@ -257,7 +257,9 @@ def test_tokens_are_those_of_the_service_that_the_settings_name(quiet, tmp_path,
     assert not (here / "ledger.sqlite3").exists()
     both = call("token", "list", "--server", quiet.address, "--database", "sqlite:///x", home=here, check=2)
     assert "either a database or a service" in both.stderr
-    assert call("token", "list", "--database", f"sqlite:///{tmp_path / 'own.sqlite3'}", home=here, check=0).stdout == ""
+    own = f"sqlite:///{tmp_path / 'own.sqlite3'}"
+    call("db", "upgrade", "--database", own, home=here, check=0)
+    assert call("token", "list", "--database", own, home=here, check=0).stdout == ""
 
 
 @pytest.mark.slow

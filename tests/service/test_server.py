@@ -7,10 +7,16 @@ from contextlib import closing
 
 import pytest
 
+from bln_search.core.errors import SpecError
 from bln_search.settings import Settings, load_settings
 from bln_search.storage.ledger import open_and_upgrade_ledger
 from service.app import make_app_context
-from service.server import ServerStartError, _open_listening_socket, _print_url_and_create_first_token
+from service.server import (
+    ServerStartError,
+    _open_listening_socket,
+    _print_url_and_create_first_token,
+    serve_forever,
+)
 from service.worker_process import make_worker_environment_variables
 
 
@@ -32,6 +38,27 @@ def test_first_token_is_printed_once_and_only_on_loopback(context, home, capsys,
     assert str(home / "token") in output
     _print_url_and_create_first_token(context, "http://here:1", with_token=with_token)
     assert capsys.readouterr().out == "bln-search: http://here:1\n"
+
+
+@pytest.mark.parametrize("with_token", [True, False])
+def test_token_of_another_database_is_kept(context, home, capsys, with_token):
+    (home / "token").write_text("the only copy")
+    _print_url_and_create_first_token(context, "http://here:1", with_token=with_token)
+    assert (home / "token").read_text() == "the only copy"
+    assert (home / "token-2").stat().st_mode & 0o777 == 0o600
+    token = (home / "token-2").read_text().strip()
+    assert context.ledger.tokens.find_bearer(token) is not None
+    output = capsys.readouterr().out
+    assert (token in output) is with_token
+    assert f"{home / 'token'} is kept" in output
+    assert f"set BLN_SEARCH_TOKEN to the content of {home / 'token-2'}" in output
+
+
+def test_database_in_a_missing_folder_is_refused_and_no_folder_is_created(tmp_path):
+    settings = Settings(home=tmp_path / "home", database=f"sqlite:///{tmp_path}/mistyped/ledger.sqlite3")
+    with pytest.raises(SpecError, match=f"there is no folder {tmp_path}/mistyped; create it, or correct --database"):
+        serve_forever(settings, "127.0.0.1", 0, with_worker=False)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])

@@ -10,14 +10,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sqlalchemy import false, update
-from sqlalchemy.engine import make_url
 
 from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
 from bln_search.cli.maintenance.data import count_missing_and_all_files
 from bln_search.core.checkpoints import CheckpointStore, FolderStore
 from bln_search.core.errors import BlnSearchError, LedgerError, WrongCheckpointStoreError
 from bln_search.core.files.disk import find_disk_space_problem, measure_disk_usage
-from bln_search.settings import Settings
+from bln_search.settings import Settings, find_missing_sqlite_file
 from bln_search.storage.ledger import Ledger, open_ledger_without_schema_check
 from bln_search.storage.migration import describe_unknown_revision, known_schema_revisions, newest_known_schema_revision
 from bln_search.storage.tables import StudyRow
@@ -36,9 +35,9 @@ def iter_database_findings(settings: Settings, url: str | None) -> Iterator[Find
         url: Database URL.
     """
     try:
-        database = url or settings.database_url
-        if (missing := _find_missing_sqlite_file(database)) is not None:
-            yield ok("database", f"{missing} does not exist yet; the first command creates it")
+        database = settings.checked_database_url(url)
+        if (missing := find_missing_sqlite_file(database)) is not None:
+            yield ok("database", f"{missing} does not exist yet; `bln-search run` or `serve` creates it")
             yield from _check_clock_of_this_machine()
             return
         ledger = open_ledger_without_schema_check(database)
@@ -55,14 +54,6 @@ def iter_database_findings(settings: Settings, url: str | None) -> Iterator[Find
         if revision == newest_known_schema_revision():
             yield _check_write_access(ledger)
         yield from iter_clock_findings(ledger)
-
-
-def _find_missing_sqlite_file(database: str) -> str | None:
-    """The path of a SQLite database that does not exist; opening it would create it."""
-    if not database.startswith("sqlite"):
-        return None
-    path = make_url(database).database
-    return path if path and path != ":memory:" and not path.startswith("file:") and not Path(path).exists() else None
 
 
 def _check_schema(ledger: Ledger, revision: str | None) -> Finding:
@@ -214,7 +205,7 @@ def iter_checkpoint_store_findings(settings: Settings, url: str | None) -> Itera
 def _check_store_of_database(url: str, store: CheckpointStore) -> None:
     """Raise CheckpointStoreError unless the store is that of a database, whose own faults have other findings."""
     with suppress(LedgerError):
-        if _find_missing_sqlite_file(url) is not None:
+        if find_missing_sqlite_file(url) is not None:
             return
         with closing(open_ledger_without_schema_check(url)) as ledger:
             if ledger.find_schema_revision() == newest_known_schema_revision():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -14,6 +16,7 @@ from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.options import DatabaseOption, FormatOption, LimitOption
 from bln_search.cli.output import RecordsFormat, os_errors_as_output_errors, print_line, print_note, print_records_table
 from bln_search.cli.records import Record, print_record, print_records
+from bln_search.cli.sources.opening import find_existing_database
 from bln_search.core.checkpoints import CheckpointStore
 from bln_search.core.errors import CheckpointStoreError
 from bln_search.core.names import format_count_with_noun
@@ -52,7 +55,7 @@ def backup(
     archive = BackupStore(target)
     with (
         os_errors_as_output_errors(),
-        closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger,
+        closing(open_ledger_without_schema_check(find_existing_database(database, settings))) as ledger,
     ):
         result = create_backup(
             ledger.database, settings.checkpoint_store, archive, settings.home, datetime.now(UTC), print_note
@@ -126,20 +129,20 @@ def restore(
     settings = load_settings()
     archive = BackupStore(source)
     manifest = archive.read_manifest(moment)
+    url = settings.checked_database_url(database)
+    scratch = Path(tempfile.gettempdir()) if dry_run and not settings.home.is_dir() else settings.home
     written = replaced = 0
-    with (
-        os_errors_as_output_errors(),
-        closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger,
-    ):
-        if not dry_run:
+    with os_errors_as_output_errors(), ExitStack() as stack:
+        ledger = None if dry_run else stack.enter_context(closing(open_ledger_without_schema_check(url)))
+        if ledger is not None:
             replaced = check_and_count_replaced_studies(ledger.database, overwrite=overwrite)
-        with open_verified_backup(
-            archive, manifest, settings.home, print_note, without_damaged=without_damaged
-        ) as backup_files:
-            if not dry_run:
-                written = restore_backup(
-                    backup_files, ledger.database, settings.checkpoint_store, print_note, overwrite=overwrite
-                )
+        backup_files = stack.enter_context(
+            open_verified_backup(archive, manifest, scratch, print_note, without_damaged=without_damaged)
+        )
+        if ledger is not None:
+            written = restore_backup(
+                backup_files, ledger.database, settings.checkpoint_store, print_note, overwrite=overwrite
+            )
     has_left_out = len(backup_files.manifest.absent) > len(manifest.absent)
     manifest = backup_files.manifest
     summary = f"{archive}: backup of {manifest.made_at:%Y-%m-%d %H:%M:%S} UTC, {_describe_backup_contents(manifest)}"

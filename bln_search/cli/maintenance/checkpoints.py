@@ -14,6 +14,7 @@ import typer
 from bln_search.cli.options import DatabaseOption, FormatOption
 from bln_search.cli.output import RecordsFormat, os_errors_as_output_errors, print_line, print_note
 from bln_search.cli.records import Record, print_record
+from bln_search.cli.sources.opening import find_existing_database
 from bln_search.core.urls import redact_password
 from bln_search.settings import load_settings
 from bln_search.storage.checkpoints.garbage import MIN_AGE, remove_and_count_garbage
@@ -69,7 +70,10 @@ def clean(
             "database and BLN_SEARCH_CHECKPOINTS to the location of its checkpoints",
             param_hint="--database",
         )
-    with os_errors_as_output_errors(), closing(open_and_upgrade_ledger(settings.database_url)) as ledger:
+    with (
+        os_errors_as_output_errors(),
+        closing(open_and_upgrade_ledger(find_existing_database(None, settings))) as ledger,
+    ):
         prunable = (
             ledger.prunable_files.list_prunable_files_by_study(best) if keep is NetworkKeepPolicy.RECOMMENDED else []
         )

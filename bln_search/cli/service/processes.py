@@ -19,7 +19,7 @@ from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.extras import find_missing_training_package_error
 from bln_search.cli.output import RecordsFormat, print_note
 from bln_search.cli.records import print_records, time_to_iso_text
-from bln_search.cli.sources.opening import find_service_address, open_service_client
+from bln_search.cli.sources.opening import find_existing_database, find_service_address, open_service_client
 from bln_search.core.files.disk import find_disk_space_problem
 from bln_search.core.files.log_files import LogFileSettings
 from bln_search.core.logs import configure_logging
@@ -99,7 +99,7 @@ def worker(
         threading.Thread(target=_stop_when_parent_ends, daemon=True, name="parent").start()
     with ExitStack() as stack:
         trial_executor = stack.enter_context(executor_context)
-        ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
+        ledger = stack.enter_context(closing(open_and_upgrade_ledger(settings.checked_database_url(database))))
         ledger.checkpoints.check_store_at_start(environment.checkpoints)
 
         def find_problem_of_result_folders() -> str | None:
@@ -129,7 +129,7 @@ def workers(
         with open_service_client(service, token, settings) as client:
             live_workers = client.workers()
     else:
-        with closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger:
+        with closing(open_ledger_without_schema_check(find_existing_database(database, settings))) as ledger:
             live_workers = [vars(record) for record in ledger.workers.list_live_workers()]
     prefix = f"{socket.gethostname()}/"
     records = [

@@ -13,7 +13,12 @@ import typer
 from bln_search.cli.options import DatabaseOption, FormatOption, ServerOption, TokenOption
 from bln_search.cli.output import RecordsFormat, print_note, print_records_table
 from bln_search.cli.records import print_records, time_to_iso_text
-from bln_search.cli.sources.opening import find_service_address, open_ledger_or_client, open_service_client
+from bln_search.cli.sources.opening import (
+    find_existing_database,
+    find_service_address,
+    open_ledger_or_client,
+    open_service_client,
+)
 from bln_search.core.enums import Scope
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.urls import redact_password
@@ -58,7 +63,7 @@ def create(
     else:
         account = "admin" if account is None else account
         expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
-        with closing(open_ledger_without_schema_check(database or settings.database_url)) as ledger:
+        with closing(open_ledger_without_schema_check(settings.checked_database_url(database))) as ledger:
             is_new = ledger.find_schema_revision() is None
             ledger.upgrade_schema()
             secret, _ = ledger.tokens.create_token(account, scope, label, expires_at=expires)
@@ -136,7 +141,7 @@ def revoke(
                 client.revoke_token(token_id)
         location = _service_phrase(service)
     else:
-        with closing(open_and_upgrade_ledger(database or settings.database_url)) as ledger:
+        with closing(open_and_upgrade_ledger(find_existing_database(database, settings))) as ledger:
             revoked = None if account is None else ledger.tokens.revoke_account_credentials(account)
             if token_id is not None:
                 ledger.tokens.revoke(token_id)

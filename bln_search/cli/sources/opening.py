@@ -12,10 +12,10 @@ import typer
 from bln_search.cli.sources.ledger import LedgerSource
 from bln_search.cli.sources.studies import StudyFilter, StudySource
 from bln_search.core.credentials import clean_token
-from bln_search.core.errors import AmbiguousStudyError, SpecError, UnknownStudyError
+from bln_search.core.errors import AmbiguousStudyError, MissingDatabaseError, SpecError, UnknownStudyError
 from bln_search.core.names import repeated_study_name_message
 from bln_search.core.urls import is_loopback_host, parse_service_address, redact_password
-from bln_search.settings import Settings, load_settings
+from bln_search.settings import Settings, find_missing_sqlite_file, load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
 
@@ -67,8 +67,28 @@ def open_ledger_or_client(database: str | None, server: str | None, token: str |
         with open_service_client(service, token, settings) as client:
             yield client
         return
-    with closing(open_and_upgrade_ledger(database or settings.database_url)) as ledger:
+    with closing(open_and_upgrade_ledger(find_existing_database(database, settings))) as ledger:
         yield ledger
+
+
+def find_existing_database(database: str | None, settings: Settings) -> str:
+    """Return the URL of a database that exists, for a command that only reads or changes what is there.
+
+    Args:
+        database: URL given on the command line; by default that of the settings.
+        settings: The settings.
+
+    Raises:
+        MissingDatabaseError: There is none.
+    """
+    url = settings.checked_database_url(database)
+    file = find_missing_sqlite_file(url)
+    if file is not None:
+        raise MissingDatabaseError(
+            f"there is no database at {file}: `bln-search run` or `serve` creates it; if yours is elsewhere, set "
+            "BLN_SEARCH_HOME or BLN_SEARCH_DATABASE, or give --database"
+        )
+    return url
 
 
 @contextmanager
@@ -79,7 +99,7 @@ def open_database_ignoring_service(database: str | None, settings: Settings) -> 
         database: URL given on the command line; by default that of the settings.
         settings: If they name a service, the error of an unknown study says that it is not used.
     """
-    with closing(open_and_upgrade_ledger(database or settings.database_url)) as ledger:
+    with closing(open_and_upgrade_ledger(find_existing_database(database, settings))) as ledger:
         try:
             yield ledger
         except UnknownStudyError as error:

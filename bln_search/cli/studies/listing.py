@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from bln_search.cli import options
-from bln_search.cli.output import RecordsFormat, print_line
+from bln_search.cli.output import RecordsFormat, print_line, print_note
 from bln_search.cli.records import print_records
 from bln_search.cli.sources.opening import open_study_source
 from bln_search.cli.sources.studies import StudyFilter, study_to_list_record
+from bln_search.core.errors import MissingDatabaseError
 from bln_search.core.states import StudyState
 from bln_search.core.tags import check_and_sort_unique_tags
+from bln_search.settings import load_settings
 from bln_search.specs.records import TrialRecord
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 
@@ -63,8 +65,14 @@ def list_studies(
 ) -> None:
     """List the studies of the database, or of a service, newest first."""
     study_filter = StudyFilter(tuple(state or ()), name, owner, check_and_sort_unique_tags(tags or ()), limit)
-    with open_study_source(database, server, token) as source:
-        records = source.list_studies(study_filter)
+    try:
+        with open_study_source(database, server, token) as source:
+            records = source.list_studies(study_filter)
+    except MissingDatabaseError as error:
+        if database is not None or load_settings().database is not None:
+            raise
+        print_note(str(error))  # a new home has no study, which is no error
+        records = []
     print_records(records, _STUDY_COLUMNS, output_format, optional=_OPTIONAL_STUDY_COLUMNS)
 
 

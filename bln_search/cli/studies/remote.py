@@ -13,7 +13,12 @@ from bln_search.cli import options
 from bln_search.cli.exit_codes import ExitCode, InterruptedCommandExit
 from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note, results
 from bln_search.cli.records import print_record
-from bln_search.cli.sources.opening import find_service_address, get_study_to_change, open_service_client
+from bln_search.cli.sources.opening import (
+    find_existing_database,
+    find_service_address,
+    get_study_to_change,
+    open_service_client,
+)
 from bln_search.cli.sources.service import ServiceSource
 from bln_search.cli.sources.studies import FOLLOWED_STATES
 from bln_search.cli.studies.progress.display import ServiceEventProgress
@@ -190,7 +195,7 @@ def _control_study(method: str, study: str, database: str | None, server: str | 
     settings = load_settings()
     find_service_address(database, server, settings)  # refuses both
     if database is not None:
-        with closing(open_and_upgrade_ledger(database)) as ledger:
+        with closing(open_and_upgrade_ledger(find_existing_database(database, settings))) as ledger:
             record = get_study_to_change(ledger, study)
             getattr(ledger.queue, method)(record.id)
             item = ledger.study_lists.find_study_item(record.id)

@@ -61,7 +61,7 @@ def run(
         print_note(remark)
     with ExitStack() as stack:
         trial_executor = stack.enter_context(executor_context)
-        ledger = stack.enter_context(closing(open_and_upgrade_ledger(database or settings.database_url)))
+        ledger = stack.enter_context(closing(open_and_upgrade_ledger(settings.checked_database_url(database))))
         ledger.checkpoints.check_store(environment.checkpoints)
         environment.checkpoints.check_read_and_write_access()  # creates the folder
         ledger.checkpoints.claim_store(environment.checkpoints)

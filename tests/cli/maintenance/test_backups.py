@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tempfile
 from contextlib import closing
 
 import pytest
@@ -28,8 +29,18 @@ def test_invalid_archive_is_one_clear_error(verb, home, tmp_path):
 def test_missing_database_is_one_clear_error(tmp_path):
     process = call("backup", tmp_path / "backups", check=1)
     assert len(process.stderr.strip().splitlines()) == 1
-    assert "has no tables of bln-search" in process.stderr
-    assert not (tmp_path / "backups").exists()
+    assert "there is no database at" in process.stderr
+    assert not list(tmp_path.iterdir())
+
+
+def test_dry_run_of_a_restore_writes_nothing(tmp_path, monkeypatch):
+    call("db", "upgrade", home=tmp_path / "old", check=0)
+    call("backup", tmp_path / "backups", home=tmp_path / "old", check=0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "scratch"))
+    (tmp_path / "scratch").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    assert "is intact" in call("restore", tmp_path / "backups", "--dry-run", check=0).stdout
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_empty_database_is_backed_up_and_restored(home, tmp_path):

@@ -8,6 +8,7 @@ from bln_search.storage.migration import newest_known_schema_revision
 def test_status_is_a_record(invoke, in_every_format, home):
     before = in_every_format("db", "status").json
     assert (before["schema_revision"], before["newest_revision"]) == (None, newest_known_schema_revision())
+    assert not home.exists()
     assert invoke("db", "upgrade").exit_code == 0
     printed = in_every_format("db", "status")
     assert printed.json["schema_revision"] == newest_known_schema_revision()

@@ -88,6 +88,8 @@ def test_workers_of_a_service_are_listed(world, records, service, monkeypatch):
 
 
 def test_database_without_tables_is_one_clear_error(home, invoke):
+    home.mkdir(parents=True)
+    (home / "ledger.sqlite3").touch()
     failed = invoke("workers")
     assert failed.exit_code == 1
     assert "`bln-search db upgrade`" in str(failed.exception)
