@@ -24,14 +24,19 @@ _SECRET_PARTS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]
         re.compile(r"([?&;#]([^\s=&;?#]*)=)[^\s&;#]+"),
         lambda pair: f"{pair[1]}***" if _SECRET_NAME.search(pair[2]) else pair[0],
     ),
-    (re.compile(r"(authorization\W{1,6}(?:bearer|basic) +)[^\s'\"]+", re.IGNORECASE), r"\1***"),
+    (
+        re.compile(
+            r"(authorization\W{1,6}(?:bearer|basic) +)(?!(?:\.{3}|…)[`'\";,.)]*(?:\s|$))[^\s'\"]+", re.IGNORECASE
+        ),
+        r"\1***",
+    ),
     (re.compile(r"\b(bearer|basic) +[A-Za-z0-9._~+/-]{16,}=*", re.IGNORECASE), r"\1 ***"),
     (re.compile(r"\bbln_[A-Za-z0-9_%-]{43,}"), "bln_(secret)"),
 )
 """What looks like a secret in a text: the user part of a URL, its query, an Authorization header, an access token.
 
-A name such as `bln_search_production`, which is shorter than an access token, and words after "basic" are none. No
-pattern reads a character again for every earlier one: clients choose the texts.
+A name such as `bln_search_production`, which is shorter than an access token, and words after "basic" are none. Nor
+is `...` in the place of a token. No pattern reads a character again for every earlier one: clients choose the texts.
 """
 
 

@@ -49,8 +49,12 @@ def find_sqlite_file(url: str) -> Path | None:
 def find_missing_sqlite_file(url: str) -> Path | None:
     """Return the file of an SQLite database if it does not exist: opening the database would create it."""
     file = find_sqlite_file(url)
-    is_plain = file is not None and not str(file).startswith("file:")
-    return file if file is not None and is_plain and not file.exists() else None
+    if file is None or str(file).startswith("file:"):
+        return None
+    try:
+        return None if file.exists() else file
+    except OSError:  # such as a folder of another user; opening the database reports it
+        return None
 
 
 def check_sqlite_folder(url: str, home: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from sqlalchemy import Connection, Engine, func, select
 from sqlalchemy.orm import Session
@@ -33,6 +34,16 @@ class Database:
     def __str__(self) -> str:
         """The URL without a password."""
         return describe_database_url(self.engine.url)
+
+    def find_file_identity(self) -> tuple[int, int] | None:
+        """Device and inode number of an SQLite file; None if it does not exist, and for other databases."""
+        if self.engine.dialect.name != "sqlite" or not self.engine.url.database:
+            return None
+        try:
+            status = Path(self.engine.url.database).stat()
+        except OSError:
+            return None
+        return status.st_dev, status.st_ino
 
     def now(self, session: Session | None = None) -> datetime:
         """The present time, not that at which a transaction began; inside a transaction pass its session."""

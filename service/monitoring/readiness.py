@@ -20,15 +20,22 @@ _MAX_STALE = 5.0
 
 def make_readiness_cache(ledger: Ledger, checkpoints: CheckpointStore) -> ExpiringCachedValue[Readiness]:
     """Return a cache that reads the database at most once a second; its value is None while the database hangs."""
-    return ExpiringCachedValue(lambda: _read_readiness(ledger, checkpoints), _TTL, max_stale=_MAX_STALE)
+    identity = ledger.database.find_file_identity()
+    return ExpiringCachedValue(lambda: _read_readiness(ledger, checkpoints, identity), _TTL, max_stale=_MAX_STALE)
 
 
-def _read_readiness(ledger: Ledger, checkpoints: CheckpointStore) -> Readiness:
-    """Return the readiness. Its detail names the first obstacle, without addresses, because it needs no token."""
+def _read_readiness(ledger: Ledger, checkpoints: CheckpointStore, identity: tuple[int, int] | None) -> Readiness:
+    """Return the readiness. Its detail names the first obstacle, without addresses, because it needs no token.
+
+    Args:
+        ledger: The ledger.
+        checkpoints: The checkpoint store.
+        identity: The database file at the start of the service. Open connections still use it after it was moved.
+    """
     revision, workers = None, 0
     try:
         revision = ledger.find_schema_revision()
-        obstacle = _find_schema_obstacle(revision)
+        obstacle = _find_schema_obstacle(revision) or _find_file_obstacle(ledger, identity)
         if obstacle is None:
             workers = len(ledger.workers.list_live_workers())
             obstacle = _find_store_obstacle(ledger, checkpoints)
@@ -50,6 +57,17 @@ def _find_schema_obstacle(revision: str | None) -> str | None:
     if revision in known_schema_revisions():
         return f"the schema {revision} of the database is older than {newest}: `bln-search db upgrade` upgrades it"
     return f"the database has {describe_unknown_revision(revision)}"
+
+
+def _find_file_obstacle(ledger: Ledger, identity: tuple[int, int] | None) -> str | None:
+    """Return that the file of the database was moved, deleted or replaced; None if it was not."""
+    if ledger.database.find_file_identity() == identity:
+        return None
+    _log.warning("not ready: the file of the database %s was moved, deleted or replaced while the service ran", ledger)
+    return (
+        "the file of the database was moved, deleted or replaced while the service ran: stop service and workers, put "
+        "the file back, and start them again"
+    )
 
 
 def _find_store_obstacle(ledger: Ledger, checkpoints: CheckpointStore) -> str | None:

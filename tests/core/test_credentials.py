@@ -37,6 +37,9 @@ def test_another_character_is_refused_without_showing_the_token(text):
         "Illegal header value b'Bearer hushhushhushhush'",
         "basic aHVzaDpodXNo+hushhush/hush==",
         "authorization: Basic hush",
+        "authorization: Basic ...hush",
+        "authorization: Bearer ...`hush`",
+        "authorization: Bearer ....hush",
         "{'Authorization': 'Bearer hush'}",
         'proxy-authorization="basic hush"',
         f"got bln_{'hush' * 11} of ada",
@@ -69,6 +72,9 @@ def test_time_grows_with_the_length_of_a_text(part):
         "/srv/bln_search_own_networks_of_ada/net.py has changed",
         "a basic word, and Basic networks",
         "the bearer token is missing",
+        "this needs a token: `Authorization: Bearer ...`; give one with --token",
+        "write 'Authorization: Bearer ...', or (authorization: basic …).",
+        "Authorization: Bearer ...",
     ],
 )
 def test_a_text_without_a_secret_is_unchanged(text):

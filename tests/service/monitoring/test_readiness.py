@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 from sqlalchemy import event, text
 
@@ -57,6 +59,16 @@ def replace_store(world):
     world.settings.checkpoint_store.path.mkdir()
 
 
+def move_database(world):
+    file = world.home / "ledger.sqlite3"
+    file.rename(world.home / "moved.sqlite3")
+
+
+def replace_database(world):
+    move_database(world)
+    shutil.copy(world.home / "moved.sqlite3", world.home / "ledger.sqlite3")
+
+
 @pytest.mark.parametrize(
     ("break_it", "cause"),
     [
@@ -69,6 +81,8 @@ def replace_store(world):
         (lambda world: set_revision(world, "0001"), "an old version"),
         (move_store, "the checkpoint store is not mounted"),
         (replace_store, "not that of the database"),
+        (move_database, "the file of the database was moved, deleted or replaced"),
+        (replace_database, "the file of the database was moved, deleted or replaced"),
     ],
 )
 def test_detail_names_the_cause_and_no_address(world, break_it, cause):
