@@ -66,4 +66,4 @@ def check_free_disk_space(settings: Settings, subject: str = "study") -> None:
     """Raise ProblemException (507) if the disk is nearly full. subject: what is not accepted."""
     reason = find_disk_space_problem(settings.output_folders, settings.free_bytes)
     if reason is not None:
-        raise ProblemException(507, "storage-full", f"{reason}: no {subject} is accepted until disk space is free")
+        raise ProblemException(507, "storage-full", f"no {subject} is accepted: {reason}")

@@ -155,9 +155,7 @@ class QueueWorker:
     def _has_disk_space_for_study(self) -> bool:
         reason = self.find_disk_problem()
         if reason is not None and not self.is_disk_low:
-            _log.error(
-                "%s: no study starts until disk space is free; `bln-search checkpoints clean` frees some", reason
-            )
+            _log.error("no study starts: %s", reason)
         elif reason is None and self.is_disk_low:
             _log.warning("enough disk space is free again")
         self.is_disk_low = reason is not None

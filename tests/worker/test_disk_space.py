@@ -81,8 +81,8 @@ def test_no_study_starts_without_disk_space(worker, disk, caplog):
     assert time.monotonic() - started > 1.0
     assert line(worker, study_id).state == StudyState.COMPLETE
     log_lines = [record.message for record in caplog.records]
-    assert [line for line in log_lines if "no study starts until disk space is free" in line] == [log_lines[0]]
-    assert "`bln-search checkpoints clean` frees some" in log_lines[0]
+    assert [line for line in log_lines if line.startswith("no study starts: only ")] == [log_lines[0]]
+    assert "free some, for example with `bln-search checkpoints clean`" in log_lines[0]
     assert log_lines[1] == "enough disk space is free again"
 
 
@@ -123,4 +123,13 @@ def test_unknown_disk_space_is_a_problem_without_a_password(tmp_path, monkeypatc
         raise OSError(errno.ESTALE, "Stale file handle")
 
     monkeypatch.setattr(core_disk, "measure_disk_usage", stale)
-    assert "(Stale file handle)" in find_disk_space_problem(settings.output_folders, settings.free_bytes)
+    assert "(Stale file handle); check" in find_disk_space_problem(settings.output_folders, settings.free_bytes)
+
+
+def test_folders_of_another_user_are_not_reported_as_a_full_disk(tmp_path, monkeypatch):
+    def refuse(_folder):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(core_disk, "measure_disk_usage", refuse)
+    problem = find_disk_space_problem([tmp_path], 0)
+    assert problem.endswith("(Permission denied); give this user access to their folders, or set BLN_SEARCH_HOME")

@@ -61,5 +61,8 @@ def iter_check_findings(name: str, check: Callable[[], Iterator[Finding]]) -> It
         yield from check()
     except BlnSearchError as error:
         yield fault(name, str(error), "the message names what to change")
+    except PermissionError as error:
+        detail = f"{error.filename or name}: {error.strerror}"
+        yield fault(name, detail, "give this user read and write access, or set BLN_SEARCH_HOME")
     except Exception as error:  # noqa: BLE001 - a broken installation must not hide the other findings
         yield fault(name, f"{type(error).__name__}: {error}".partition("\n")[0], "report this with the other lines")

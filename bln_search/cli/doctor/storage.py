@@ -8,18 +8,22 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import false, update
 
 from bln_search.cli.doctor.finding import Finding, fault, ok, skipped
 from bln_search.cli.maintenance.data import count_missing_and_all_files
-from bln_search.core.checkpoints import CheckpointStore, FolderStore
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import BlnSearchError, LedgerError, WrongCheckpointStoreError
 from bln_search.core.files.disk import find_disk_space_problem, measure_disk_usage
+from bln_search.core.names import format_count_with_noun
 from bln_search.settings import Settings, find_missing_sqlite_file
 from bln_search.storage.ledger import Ledger, open_ledger_without_schema_check
 from bln_search.storage.migration import describe_unknown_revision, known_schema_revisions, newest_known_schema_revision
 from bln_search.storage.tables import StudyRow
+
+T = TypeVar("T")
 
 MAX_CLOCK_SKEW = 5.0
 """Largest accepted difference in seconds between the clocks of this machine and of the database."""
@@ -116,7 +120,8 @@ def iter_disk_space_findings(settings: Settings) -> Iterator[Finding]:
     """Check the free space of the folders that results are written to."""
     problem = find_disk_space_problem(settings.output_folders, settings.free_bytes)
     if problem is not None:
-        yield fault("disk space", problem, "free some, for example with `bln-search checkpoints clean`")
+        detail, _, remedy = problem.partition("; ")
+        yield fault("disk space", detail, remedy)
         return
     free = min(measure_disk_usage(folder).free for folder in settings.output_folders)
     yield ok("disk space", f"{free / 1e9:,.1f} GB are free for checkpoints and results")
@@ -184,13 +189,15 @@ def iter_checkpoint_store_findings(settings: Settings, url: str | None) -> Itera
         url: Database URL; by default that of the settings.
     """
     store = settings.checkpoint_store
+    database = url or settings.database_url
     try:
-        _check_store_of_database(url or settings.database_url, store)
+        _use_database_of_this_version(database, lambda ledger: ledger.checkpoints.check_store(store))
         if isinstance(store, FolderStore) and not store.exists() and find_write_problem(store.path) is None:
             detail = f"{store} does not exist; the first run creates it. If trials ran with it, mount it"
             yield skipped("checkpoints", detail)
             return
         store.check_read_and_write_access()
+        missing = _use_database_of_this_version(database, lambda ledger: ledger.checkpoints.count_missing_files(store))
     except WrongCheckpointStoreError as error:
         detail, _, remedy = str(error).partition("; ")
         yield fault("checkpoints", detail, remedy)
@@ -200,13 +207,17 @@ def iter_checkpoint_store_findings(settings: Settings, url: str | None) -> Itera
         yield fault("checkpoints", reason, remedy)
     else:
         yield ok("checkpoints", f"{store}: a file was written, read and deleted")
+        if missing:
+            detail = f"{store} lacks {format_count_with_noun(missing, 'network', 'networks')} of the database"
+            remedy = "restore a backup that has them; without them the results stay, but their rows cannot be exported"
+            yield fault("networks", detail, remedy)
 
 
-def _check_store_of_database(url: str, store: CheckpointStore) -> None:
-    """Raise CheckpointStoreError unless the store is that of a database, whose own faults have other findings."""
+def _use_database_of_this_version(url: str, use: Callable[[Ledger], T]) -> T | None:
+    """Call a function with the ledger; None if the database cannot be used, which has other findings."""
     with suppress(LedgerError):
-        if find_missing_sqlite_file(url) is not None:
-            return
-        with closing(open_ledger_without_schema_check(url)) as ledger:
-            if ledger.find_schema_revision() == newest_known_schema_revision():
-                ledger.checkpoints.check_store(store)
+        if find_missing_sqlite_file(url) is None:
+            with closing(open_ledger_without_schema_check(url)) as ledger:
+                if ledger.find_schema_revision() == newest_known_schema_revision():
+                    return use(ledger)
+    return None

@@ -17,7 +17,7 @@ from bln_search.storage.checkpoints.ownership import write_ownership_marker
 from bln_search.storage.checkpoints.store_link import check_store, link_store
 from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
-from bln_search.storage.needed_files import WEIGHTS_FREED, read_freed_times_by_file
+from bln_search.storage.needed_files import WEIGHTS_FREED, read_digests_by_needed_file, read_freed_times_by_file
 from bln_search.storage.tables import NO_FILE, CheckpointRow, EventRow, StudyRow, TrialRow
 from bln_search.storage.trials.records import make_checkpoint_record, read_trial_records, select_trials_with_checkpoints
 
@@ -73,6 +73,12 @@ class CheckpointRepository:
                 return
             now = self.database.now(session)
             append_event(session, study_id, now, _CHECKPOINT_DAMAGED, {"file": file}, trial_id)
+
+    def count_missing_files(self, checkpoints: CheckpointStore) -> int:
+        """How many files that studies need the store lacks, such as after `restore --without-damaged`."""
+        with self.database.read_session() as session:
+            needed = read_digests_by_needed_file(session).keys()
+        return len(needed - {file.name for file in checkpoints.iter_files()}) if needed else 0
 
     def check_store(self, checkpoints: CheckpointStore) -> None:
         """Raise WrongCheckpointStoreError where a store is not that of this database.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import socket
 from contextlib import closing
@@ -12,14 +13,16 @@ from threading import Thread
 import pytest
 from sqlalchemy import text
 
-from bln_search.cli.doctor.finding import FindingState
+from bln_search.cli.doctor.finding import FindingState, iter_check_findings, ok
 from bln_search.cli.doctor.service_port import iter_service_port_findings
 from bln_search.cli.doctor.storage import MAX_CLOCK_SKEW, iter_clock_findings
 from bln_search.core.checkpoints import FolderStore
+from bln_search.core.records import CheckpointRecord
 from bln_search.core.version import VERSION
 from bln_search.execution import self_test
 from bln_search.execution.self_test import SelfTestResult
 from bln_search.storage.ledger import open_and_upgrade_ledger
+from tests.support.service_world import study
 
 
 @pytest.fixture
@@ -129,6 +132,16 @@ def test_setting_that_cannot_be_used(doctor, monkeypatch, tmp_path, variable, va
     assert findings[name]["remedy"]
 
 
+def test_folder_of_another_user_is_named_with_what_to_do():
+    def check():
+        yield ok("data sets", "first")
+        raise PermissionError(errno.EACCES, "Permission denied", "/there/home")
+
+    _, finding = iter_check_findings("data sets", check)
+    assert finding.detail == "/there/home: Permission denied"
+    assert finding.remedy == "give this user read and write access, or set BLN_SEARCH_HOME"
+
+
 def test_incomplete_data_set(doctor, monkeypatch, tmp_path):
     (tmp_path / "mnist").mkdir()
     (tmp_path / "mnist" / "t10k-labels-idx1-ubyte.gz").touch()
@@ -145,6 +158,22 @@ def test_a_missing_checkpoint_store_is_not_created(doctor, home):
     (home / "checkpoints").mkdir(parents=True)
     _, findings = doctor()
     assert findings["checkpoints"]["state"] == "ok"
+
+
+def test_networks_that_the_store_lacks_are_a_fault(doctor, home):
+    """As after `restore --without-damaged`."""
+    with closing(open_and_upgrade_ledger(f"sqlite:///{home / 'ledger.sqlite3'}")) as ledger:
+        study_id = ledger.studies.store_study_once(study("one"))
+        ledger.studies.lease_and_start(study_id, lambda _: True, "host/1/0")
+        token = ledger.attempts.claim_trial(ledger.trials.list_claimable_trials(study_id)[0].id, "host/1/0")
+        ledger.attempts.record_checkpoint(token, CheckpointRecord("a.safetensors", 64 * "0", 1, "FFFF", 0.5, {}))
+    store = FolderStore(home / "checkpoints")
+    store.write("a.safetensors", b"a network")
+    assert faults(doctor()[1]) == []
+    store.delete("a.safetensors")
+    code, findings = doctor()
+    assert (code, faults(findings)) == (1, ["networks"])
+    assert "lacks 1 network of the database" in findings["networks"]["detail"]
 
 
 def test_store_of_another_host_is_a_fault(doctor, home, monkeypatch, tmp_path):
