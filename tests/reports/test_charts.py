@@ -17,7 +17,6 @@ from bln_search.core.method import Method
 from bln_search.core.records import LayerWeightNormAndCurvature, RowKey, StatisticDrift
 from bln_search.ranking.grouping import RowKeyWithoutConfiguration
 from bln_search.ranking.statistics.student_t import two_sided_t_quantile
-from bln_search.reports.charts.chart import SOFT_BREAK, plotly_layout
 from bln_search.reports.charts.configurations import (
     NOT_EVALUATED,
     configuration_losses_heat_map,
@@ -340,14 +339,3 @@ def test_point_that_diverged_under_some_seeds_is_not_the_best():
 def test_schedules_are_flattened_into_columns():
     parameters = {"arm.lambda": {"kind": "steps", "steps": {"0": 0.1, "0.4": 0.5}}, "rate": 0.1}
     assert flatten_parameters(parameters) == {"arm.lambda 0": 0.1, "arm.lambda 0.4": 0.5, "rate": 0.1}
-
-
-@pytest.mark.parametrize(
-    "title", ["", "epoch", "mean loss under T minus that under F (nats)", "first<br>" + "word " * 20]
-)
-def test_axis_titles_have_short_lines_and_keep_their_words_and_breaks(title):
-    axes = plotly_layout(title, title)
-    wrapped = axes["xaxis"]["title"]["text"]
-    assert axes["yaxis"]["title"]["text"] == wrapped
-    assert max(map(len, re.split("<br ?>", wrapped))) <= 32
-    assert wrapped.replace(SOFT_BREAK, " ") == title.strip()

@@ -13,7 +13,7 @@ from bln_search.core.records import StatisticDrift
 from bln_search.core.states import TrialState
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.selection.recommendation import recommend_row
-from bln_search.reports.charts.chart import Chart
+from bln_search.reports.charts.chart import Chart, plotly_layout
 from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.manifest import build_study_manifest
 from bln_search.reports.page import SECTIONS, Section, StudyReportContext
@@ -59,6 +59,21 @@ def test_page_has_no_external_resources(page):
     assert "url(" not in style
     assert "@import" not in style
     assert page.tags["link"] == page.tags["iframe"] == page.tags["img"] == 0
+
+
+@pytest.mark.parametrize(
+    "title", ["", "epoch", "mean loss under T minus that under F (nats)", "first<br>" + "word " * 20]
+)
+def test_axis_titles_have_short_lines_and_keep_their_words_and_breaks(title):
+    chart = Chart("title", "caption", {"data": [], "layout": plotly_layout(title, title, height=9)}, [])
+    layout = ChartFigure(chart).figure["layout"]
+    for name in ("xaxis", "yaxis"):
+        text = layout[name]["title"]["text"]
+        assert max(map(len, text.split("<br>"))) <= 32
+        assert text.replace("<br>", " ") == title.replace("<br>", " ").strip()
+        assert text.startswith(title.partition("<br>")[0][:9])
+    assert layout["height"] == 9
+    assert chart.figure["layout"]["xaxis"]["title"]["text"] == title
 
 
 def test_the_table_has_intervals_ranks_and_ties(page):

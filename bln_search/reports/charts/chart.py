@@ -22,12 +22,6 @@ DASHES = ("solid", "dash", "dot", "dashdot")
 _TICK_LETTERS = 24
 """Letters of a line of a tick label; a longer word has a line of its own."""
 
-SOFT_BREAK = "<br >"
-"""A line break for Plotly in the title of an axis; an image, whose width is known, has a space in its place."""
-
-_TITLE_LETTERS = 32
-"""Letters of a line of the title of an axis, which fit a page of 390 pixels."""
-
 SYMBOLS = ("circle", "square", "diamond", "triangle-up", "cross", "x", "star", "triangle-down")
 
 
@@ -66,17 +60,12 @@ def axis_title(quantity: str, unit: str) -> str:
 def plotly_layout(x: str = "", y: str = "", **options: Any) -> dict[str, Any]:
     """Layout for Plotly with titled axes. Colours of text and lines come from the page."""
     return {
-        "xaxis": {"title": {"text": _wrap_title(x)}, "automargin": True, **options.pop("xaxis", {})},
-        "yaxis": {"title": {"text": _wrap_title(y)}, "automargin": True, **options.pop("yaxis", {})},
+        "xaxis": {"title": {"text": x}, "automargin": True, **options.pop("xaxis", {})},
+        "yaxis": {"title": {"text": y}, "automargin": True, **options.pop("yaxis", {})},
         "margin": {"l": 60, "r": 20, "t": 20, "b": 50},
         "legend": {"orientation": "h", "yref": "container", "yanchor": "bottom", "y": 0},
         **options,
     }
-
-
-def _wrap_title(title: str) -> str:
-    """The title of an axis in lines that fit a narrow page; Plotly cuts a longer line off."""
-    return "<br>".join(SOFT_BREAK.join(textwrap.wrap(part, _TITLE_LETTERS)) for part in title.split("<br>"))
 
 
 def series_colour(position: int) -> str:

@@ -7,8 +7,6 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from bln_search.reports.charts.chart import SOFT_BREAK
-
 LETTER_MM = 1.25
 """Mean width of a letter."""
 
@@ -81,4 +79,4 @@ class ImageAxis:
 
 def plain_text(text: str) -> str:
     """A text of Plotly for matplotlib, which reads no HTML, and formulas between dollar signs."""
-    return text.replace(SOFT_BREAK, " ").replace("<br>", "\n").replace("$", r"\$")
+    return text.replace("<br>", "\n").replace("$", r"\$")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import wrap
 from typing import Any, ClassVar
 
 from bln_search.reports.charts import Chart
@@ -12,6 +13,10 @@ from bln_search.reports.tables.fitted_table import FittedTable
 
 MAX_TABLE_ROWS = 1_000
 """Limit on the rows of a table, so that browsers can open the page of a study of ten thousand trials."""
+
+
+_TITLE_LETTERS = 32
+"""Letters of a line of the title of an axis."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +98,13 @@ class ChartFigure:
         return f"{self.chart.title}: {self.label}" if self.label else self.chart.title
 
     @property
+    def figure(self) -> dict[str, Any]:
+        """Figure of the chart with axis titles in lines that fit a narrow page; Plotly cuts longer ones off."""
+        layout = self.chart.figure["layout"]
+        axes = {name: _wrap_title(layout[name]) for name in ("xaxis", "yaxis") if "title" in layout.get(name, {})}
+        return {**self.chart.figure, "layout": {**layout, **axes}}
+
+    @property
     def data_table(self) -> Table:
         """Data of the chart."""
         names = list(dict.fromkeys(name for row in self.chart.rows for name in row))
@@ -101,6 +113,12 @@ class ChartFigure:
             for name in names
         ]
         return Table(FittedTable(columns, f"Data of: {self.title}"), folded=True)
+
+
+def _wrap_title(axis: dict[str, Any]) -> dict[str, Any]:
+    parts = axis["title"]["text"].split("<br>")
+    text = "<br>".join("<br>".join(wrap(part, _TITLE_LETTERS)) for part in parts)
+    return {**axis, "title": {**axis["title"], "text": text}}
 
 
 def figures_of_existing_charts(*charts: Chart | None, label: str = "") -> list[ChartFigure]:

@@ -86,7 +86,7 @@ def test_conditions_are_a_heat_map_of_their_losses(ranked):
 def test_sizes_are_lines_of_the_criterion(ranked):
     figure = ranked.by_batch_size.plot(over="worst")
     lines = {trace.name: list(trace.y) for trace in figure.data}
-    assert figure.layout.yaxis.title.text == "mean loss of the worst condition<br >(nats)"
+    assert figure.layout.yaxis.title.text == "mean loss of the worst condition (nats)"
     for position, size in enumerate([4, 20]):
         recommendation = ranked.recommendation_for(batch_size=size, over="worst")
         assert lines["row to use"][position] == recommendation.value

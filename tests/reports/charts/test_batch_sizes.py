@@ -31,7 +31,7 @@ def test_a_value_far_above_is_marked_and_its_line_ends_at_the_axis():
     assert traces["missing"]["y"][0] is None
     assert chart.figure["layout"]["yaxis"]["range"][1] < 1
     assert {row["value"] for row in chart.rows if row["series"] == "used"} == {43_000.0, 0.5, 0.35}
-    assert chart.figure["layout"]["yaxis"]["title"]["text"] == "mean loss of the worst condition<br >(nats)"
+    assert chart.figure["layout"]["yaxis"]["title"]["text"] == "mean loss of the worst condition (nats)"
 
 
 def test_the_margin_is_a_region_above_the_lowest_values():
