@@ -10,7 +10,7 @@ from bln_search.core.records import RowKey
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.comparison import ComparedRow, RowVerdict
 from bln_search.ranking.metrics import MeanStd
-from bln_search.ranking.statistics.intervals import ConfidenceInterval, t_interval_from_deviation
+from bln_search.ranking.statistics.intervals import ALPHA, ConfidenceInterval, t_interval_from_deviation
 
 _MAX_DECIMALS = 8
 _ROUNDING_ERROR = 0.5 * 10**-_MAX_DECIMALS
@@ -143,6 +143,18 @@ def format_difference_and_p_value(row: ComparedRow) -> tuple[str, str]:
     above = row.above_best
     interval = f"[{format_signed(above.low)}, {format_signed(above.high)}]"
     return f"{format_signed(above.mean)} {interval}", f"{above.adjusted:.2g}"
+
+
+def verdict_confidence_text(level: float = ALPHA) -> str:
+    """With which confidence verdicts hold over all looks, and the part of the error rate that a later look spends."""
+    if level > ALPHA / 2:  # the first look of a study, planned or not
+        return "95 %, corrected for all rows"
+    return f"95 % over all looks, {100 * level:.2g} % error rate in this one, corrected for all rows"
+
+
+def level_of_comparison(analysis: Analysis | None) -> float:
+    """Significance level of the comparison of an analysis; 5 % without one."""
+    return ALPHA if analysis is None or analysis.comparison is None else analysis.comparison.level
 
 
 def compared_rows_by_key(analysis: Analysis | None) -> dict[RowKey, ComparedRow]:

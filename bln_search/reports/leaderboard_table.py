@@ -15,12 +15,14 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import RowVerdict
 from bln_search.ranking.leaderboard import LeaderboardRow
 from bln_search.ranking.metrics import MeanStd
+from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.reports.formatting import (
     common_decimals,
     confidence_interval_over_seeds,
     format_mean,
     format_mean_and_deviation,
     format_metric_interval,
+    verdict_confidence_text,
 )
 from bln_search.reports.leaderboard_columns import ROW_COLUMNS, Form, RowColumn, ViewedRow
 from bln_search.reports.metric_columns import LOSS, MetricColumn, capitalize
@@ -29,7 +31,12 @@ from bln_search.specs.sections.point_labels import find_distinct_point_digits
 
 
 def build_table_columns(
-    rows: Sequence[ViewedRow], form: Form, metrics: Sequence[Column] = (), *, capitalized: bool = False
+    rows: Sequence[ViewedRow],
+    form: Form,
+    metrics: Sequence[Column] = (),
+    *,
+    capitalized: bool = False,
+    level: float = ALPHA,
 ) -> list[Column]:
     """The columns of a table.
 
@@ -38,17 +45,20 @@ def build_table_columns(
         form: TERMINAL, PUBLICATION or REPORT.
         metrics: Columns of metrics, at their place among the others.
         capitalized: Whether headings begin with a capital.
+        level: Significance level of the verdicts.
     """
     columns: list[Column] = []
     for column in ROW_COLUMNS:
         if isinstance(column, str):
             columns += metrics
         elif column.is_shown(form, rows):
-            columns.append(_build_column(column, form, rows, capitalized=capitalized))
+            columns.append(_build_column(column, form, rows, level, capitalized=capitalized))
     return columns
 
 
-def _build_column(column: RowColumn, form: Form, rows: Sequence[ViewedRow], *, capitalized: bool) -> Column:
+def _build_column(
+    column: RowColumn, form: Form, rows: Sequence[ViewedRow], level: float, *, capitalized: bool
+) -> Column:
     cells = list(map(column.text_of_row, rows))
     is_key = column.identifies
     if column.identifies and column.drop_order is not None:
@@ -66,12 +76,12 @@ def _build_column(column: RowColumn, form: Form, rows: Sequence[ViewedRow], *, c
         return _colour_configurations(built, [viewed.row.configuration for viewed in rows])
     if column.name == "recommended":
         return replace(built, heading="", legend=column.explanation)
-    return replace(built, legend=verdict_legend("the best row")) if column.name == "verdict" else built
+    return replace(built, legend=verdict_legend("the best row", level)) if column.name == "verdict" else built
 
 
-def verdict_legend(of: str) -> str:
-    """What a verdict is. of: what rows are compared with."""
-    return f"verdict: each row beside {of} (95 %, corrected for all rows)"
+def verdict_legend(of: str, level: float) -> str:
+    """What a verdict is. of: what rows are compared with, at this significance level."""
+    return f"verdict: each row beside {of} ({verdict_confidence_text(level)})"
 
 
 def _colour_configurations(column: Column, configurations: Sequence[InferenceConfiguration]) -> Column:
@@ -124,18 +134,21 @@ def recommended_mark_column(is_recommended: Sequence[bool]) -> Column:
     return Column("recommended", cells, CellKind.CODE, heading="", legend="* recommended")
 
 
-def verdict_column(verdicts: Sequence[RowVerdict | None], drop_order: int, of: str = "the best row") -> Column | None:
+def verdict_column(
+    verdicts: Sequence[RowVerdict | None], drop_order: int, of: str = "the best row", level: float = ALPHA
+) -> Column | None:
     """What is known about each row beside the best one; None where no row was compared.
 
     Args:
         verdicts: Verdict of each row; None for a row that was not compared.
         drop_order: Order in which the column is dropped.
         of: What the rows are compared with.
+        level: Significance level of the verdicts.
     """
     if not any(verdicts):
         return None
     cells = [verdict or "" for verdict in verdicts]
-    return Column("verdict", cells, CellKind.CODE, legend=verdict_legend(of), drop_order=drop_order)
+    return Column("verdict", cells, CellKind.CODE, legend=verdict_legend(of, level), drop_order=drop_order)
 
 
 def metric_columns_with_deviations(

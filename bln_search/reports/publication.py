@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.leaderboard import Leaderboard
+from bln_search.reports.formatting import level_of_comparison, verdict_confidence_text
 from bln_search.reports.leaderboard_columns import BatchSizes, Form, LeaderboardView
 from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_with_deviations
 from bln_search.reports.metric_columns import capitalize, list_metric_columns
@@ -14,7 +15,6 @@ from bln_search.reports.sentences.leaderboard import find_test_ranking_warning
 from bln_search.reports.tables.columns import CellKind, Column
 
 _LATEX_NOTES = (r"needs \usepackage{booktabs}", "mean ± standard deviation over seeds")
-_VERDICT_NOTE = "Verdict: each row beside the best one (95 %, corrected for all rows)."
 _LATEX_ESCAPES = str.maketrans(
     {
         "\\": r"\textbackslash{}",
@@ -85,7 +85,8 @@ def _columns_and_footnotes(
         for cell, viewed in zip(rank.cells, rows, strict=True)
     ]
     footnotes = [f"{mark} is the recommended row."] if any(viewed.is_recommended for viewed in rows) else []
-    footnotes += [_VERDICT_NOTE] if view.compared else []
+    confidence = verdict_confidence_text(level_of_comparison(analysis))
+    footnotes += [f"Verdict: each row beside the best one ({confidence})."] if view.compared else []
     return [replace(rank, cells=ranks), *others], footnotes
 
 

@@ -35,7 +35,7 @@ from bln_search.ranking.selection.recommendation import Recommendation, recommen
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.row_losses import RowLoss, row_losses_chart
-from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.formatting import compared_rows_by_key, level_of_comparison
 from bln_search.reports.sentences.analysis import summarize_analysis
 from bln_search.reports.sentences.recommendation import class_prior_baseline_warning
 from bln_search.reports.tables.fitted_table import FittedTable
@@ -271,6 +271,7 @@ class RankedConfigurations(RankedRows, ChartedTable):
             self.distinct_board,
             compared=compared_rows_by_key(analysis),
             recommended=None if self.recommendation is None else self.recommendation.key,
+            level=level_of_comparison(analysis),
             score=f"{self.score.text} (lower is better)",
         )
         lines = [

@@ -36,7 +36,7 @@ from bln_search.reports.charts.search import (
     parallel_coordinates_chart,
     parameter_importance_chart,
 )
-from bln_search.reports.formatting import recommended_row_key
+from bln_search.reports.formatting import recommended_row_key, verdict_confidence_text
 from bln_search.reports.metric_columns import capitalize
 from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, Table, figures_of_existing_charts
 from bln_search.reports.page.context import StudyReportContext
@@ -154,7 +154,7 @@ def analysis_section(context: StudyReportContext) -> Section | None:
 
 
 def _comparison_table(comparison: Comparison, score: str) -> Table:
-    title = "Compared rows: each beside the best one (95 %, corrected for all rows)"
+    title = f"Compared rows: each beside the best one ({verdict_confidence_text(comparison.level)})"
     table = row_comparison_table(comparison, title, score=score)
     columns = [
         column if column.name == "p (corrected)" else replace(column, heading=capitalize(column.full_heading))

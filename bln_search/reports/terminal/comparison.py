@@ -47,7 +47,7 @@ def row_comparison_table(
     columns = [
         recommended_mark_column([row.key == recommended for row in rows]),
         Column("rank", _ranks_of_rows(rows), CellKind.NUMBER, is_key=True),
-        verdict_column([row.verdict for row in rows], _DROP_VERDICT),
+        verdict_column([row.verdict for row in rows], _DROP_VERDICT, level=comparison.level),
         *row_identity_columns([row.key for row in rows], _DROP_POPULATION),
         Column(comparison.loss_name, [f"{row.loss:.4f}" for row in rows], CellKind.NUMBER, drop_order=_DROP_LOSS),
         Column(

@@ -9,6 +9,7 @@ from bln_search.core.states import EvaluationState
 from bln_search.ranking.comparison import ComparedRow
 from bln_search.ranking.condition_metrics import SUMMARIES
 from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
+from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.reports.leaderboard_columns import Form, LeaderboardView
 from bln_search.reports.leaderboard_table import build_table_columns, metric_columns_of_terminal
 from bln_search.reports.metric_columns import MetricColumn, list_metric_columns
@@ -26,6 +27,7 @@ def leaderboard_table(
     compared: ComparedRows = _NOT_COMPARED,
     *,
     recommended: RowKey | None = None,
+    level: float = ALPHA,
     all_columns: bool = False,
     has_details: bool = False,
     score: str = "",
@@ -38,6 +40,7 @@ def leaderboard_table(
         limit: Maximum number of rows; None for all.
         compared: Compared rows, whose verdicts are shown.
         recommended: Row to mark.
+        level: Significance level of the verdicts.
         all_columns: Print columns that do not fit in further tables.
         has_details: The note on columns that do not fit mentions the option --details.
         score: What the loss is, with its unit; empty if it is not known.
@@ -49,7 +52,7 @@ def leaderboard_table(
         rows, _list_shown_metric_columns(board, all_columns=all_columns), board.ranked_on, score
     )
     return FittedTable(
-        build_table_columns(list(map(view.view_row, rows)), Form.TERMINAL, metrics),
+        build_table_columns(list(map(view.view_row, rows)), Form.TERMINAL, metrics, level=level),
         title,
         [
             *([] if warning is None else [format_sentence(warning)]),

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from bln_search.core.enums import Split
+from bln_search.ranking.analysis import Analysis
+from bln_search.ranking.looks import level_of_look
+from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
+from bln_search.reports.terminal.comparison import row_comparison_table
 from bln_search.reports.terminal.leaderboard import leaderboard_table, unranked_reason_lines
+from tests.ranking.comparisons import compared
 from tests.reports.leaderboards import make_board
 
 
@@ -72,3 +78,17 @@ def omitted_order(board):
     ]
     droppable = [column for column in metrics if column.drop_order is not None]
     return [column.name for column in sorted(droppable, key=lambda column: column.drop_order)]
+
+
+@pytest.mark.parametrize(("looks", "is_named"), [(0, False), (1, True), (2, True)])
+def test_every_table_with_verdicts_names_the_error_rate_of_a_later_look(looks, is_named):
+    comparison = compared("FFFF", "TTFF").model_copy(update={"level": level_of_look(looks)})
+    analysis, board = Analysis(comparison=comparison), make_board()
+    rows = {row.key: row for row in comparison.rows}
+    tables = [
+        printed(leaderboard_table(board, compared=rows, level=comparison.level), 400),
+        printed(row_comparison_table(comparison), 400),
+        leaderboard_markdown(board, analysis),
+        leaderboard_latex(board, "", analysis).replace("\\%", "%"),
+    ]
+    assert [f"{100 * comparison.level:.2g} %" in text for text in tables] == [is_named] * 4

@@ -32,7 +32,7 @@ from bln_search.reports.export import (
     leaderboard_jsonl,
     loss_and_task_metric_fields,
 )
-from bln_search.reports.formatting import compared_rows_by_key
+from bln_search.reports.formatting import compared_rows_by_key, level_of_comparison
 from bln_search.reports.leaderboard_columns import LeaderboardView
 from bln_search.reports.publication import leaderboard_latex, leaderboard_markdown
 from bln_search.reports.sentences.seed_looks import seed_looks_sentence
@@ -122,6 +122,7 @@ def print_or_write_leaderboard(
         limit,
         compared_rows_by_key(analysis),
         recommended=None if recommendation is None else recommendation.key,
+        level=level_of_comparison(analysis),
         all_columns=details,
         has_details=True,
         score=study.spec.loss_description.text,
