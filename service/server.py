@@ -111,7 +111,13 @@ def _print_url_and_create_first_token(context: AppContext, url: str, *, with_tok
         print(f"bln-search: {url}", flush=True)
         return
     usual = context.settings.token_file
-    file = _write_token(usual, secret)
+    try:
+        file = _write_token(usual, secret)
+    except OSError as error:
+        raise ServerStartError(
+            f"the first access token cannot be written to {usual} ({error.strerror}): give this user write access, or "
+            "set BLN_SEARCH_HOME; then `bln-search token create --scope admin` creates another"
+        ) from None
     if with_token:
         print(f"bln-search: {url}/#token={secret}", flush=True)
         reader = "the commands of this user read the token from" if file == usual else "the token is in"

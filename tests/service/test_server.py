@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import socket
 from contextlib import closing
 
@@ -52,6 +53,12 @@ def test_token_of_another_database_is_kept(context, home, capsys, with_token):
     assert (token in output) is with_token
     assert f"{home / 'token'} is kept" in output
     assert f"set BLN_SEARCH_TOKEN to the content of {home / 'token-2'}" in output
+
+
+def test_token_that_cannot_be_written_is_one_error(context, home):
+    context = dataclasses.replace(context, settings=Settings(home=home / "ledger.sqlite3"))
+    with pytest.raises(ServerStartError, match=r"cannot be written to .*; then `bln-search token create"):
+        _print_url_and_create_first_token(context, "http://here:1", with_token=True)
 
 
 def test_database_in_a_missing_folder_is_refused_and_no_folder_is_created(tmp_path):

@@ -18,7 +18,7 @@ from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import BlnSearchError, LedgerError, WrongCheckpointStoreError
 from bln_search.core.files.disk import find_disk_space_problem, measure_disk_usage
 from bln_search.core.names import format_count_with_noun
-from bln_search.settings import Settings, find_missing_sqlite_file
+from bln_search.settings import Settings, find_missing_sqlite_file, find_sqlite_file
 from bln_search.storage.ledger import Ledger, open_ledger_without_schema_check
 from bln_search.storage.migration import describe_unknown_revision, known_schema_revisions, newest_known_schema_revision
 from bln_search.storage.tables import StudyRow
@@ -28,6 +28,7 @@ T = TypeVar("T")
 MAX_CLOCK_SKEW = 5.0
 """Largest accepted difference in seconds between the clocks of this machine and of the database."""
 
+_ACCESSIBLE = "give this user read and write access to the file and its folder, or set BLN_SEARCH_HOME"
 _REACHABLE = "check that the server runs, and host, port, user and password of BLN_SEARCH_DATABASE"
 
 
@@ -52,7 +53,7 @@ def iter_database_findings(settings: Settings, url: str | None) -> Iterator[Find
         try:
             revision = ledger.find_schema_revision()
         except BlnSearchError as error:
-            yield fault("database", str(error), _REACHABLE)
+            yield fault("database", str(error), _ACCESSIBLE if find_sqlite_file(database) else _REACHABLE)
             return
         yield _check_schema(ledger, revision)
         if revision == newest_known_schema_revision():

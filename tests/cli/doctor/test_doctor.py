@@ -91,6 +91,7 @@ def test_file_that_is_no_database(doctor, tmp_path):
     (tmp_path / "file").write_text(100 * "this is no database")
     _, findings = doctor("--database", f"sqlite:///{tmp_path / 'file'}")
     assert faults(findings) == ["database"]
+    assert "the server runs" not in findings["database"]["remedy"]
 
 
 @pytest.mark.parametrize(("revision", "remedy"), [("9999", "upgrade bln-search"), ("0001", "bln-search db upgrade")])
