@@ -27,6 +27,7 @@ run: $(RUNNABLE)  ## train the quickstart study and print its ranked table
 	$(BIN)/bln-search run studies/quickstart.yaml
 
 install: $(INSTALLED)  ## install the extras of every command into .venv
+	@echo 'installed bln-search with the extras search, service and export: $(abspath $(BIN))/bln-search; for its name alone: export PATH="$(abspath $(BIN)):$$PATH"'
 
 test: $(READY) $(NPM_READY)  ## formulas, statistics, databases, REST, one study; in minutes
 	$(PYTEST) -n 3 -m "not slow"

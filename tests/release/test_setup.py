@@ -60,6 +60,15 @@ class TestTargets:
         assert installations("docs") == [ALL]
         assert installations("run", "serve", "install", "docs") == [ALL]
 
+    def test_install_says_where_the_command_is(self, installations, tmp_path):
+        installations("install")
+        again = subprocess.run(
+            ["make", "install"], cwd=tmp_path, check=True, capture_output=True, text=True, timeout=60
+        )
+        (line,) = again.stdout.splitlines()
+        assert f"{tmp_path}/.venv/bin/bln-search; " in line
+        assert line.endswith(f'export PATH="{tmp_path}/.venv/bin:$PATH"')
+
     @pytest.mark.parametrize("name", ["pyproject.toml", "constraints.txt"])
     def test_changed_requirements_are_installed(self, installations, tmp_path, name):
         installations("run")
