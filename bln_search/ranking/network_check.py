@@ -83,7 +83,7 @@ class CheckVerdict(StrEnum):
 
     Members:
         KEEP: No variant is better than the deployed network by more than the margin: leave it alone.
-        CHANGE: A variant is significantly better, by more than the margin on these examples.
+        CHANGE: A variant is better by more than the margin.
         CANNOT_TELL: Neither is certain.
     """
 
@@ -113,8 +113,8 @@ class CheckedVariant(StoredAnalysisModel):
     is_candidate: bool
 
     def is_better(self, margin: float = 0.0) -> bool:
-        """Whether it is significantly better than the deployed network, and by more than a margin on the examples."""
-        return self.difference is not None and self.difference.high < 0 and self.difference.mean < -margin
+        """Whether it is significantly better than the deployed network by more than a margin."""
+        return self.difference is not None and self.difference.high < -margin
 
 
 class Finding(StoredAnalysisModel):
@@ -182,9 +182,9 @@ class Calibration(StoredAnalysisModel):
     """Loss against the number of examples from which statistics were estimated.
 
     Attributes:
-        stages: After 1, 2, 4, … mini-batches, until more of them change the loss by less than the margin.
-        sufficient: Number of examples after which twice as many changed the loss by less than the margin (95 %); None
-            if more could still help.
+        stages: After 1, 2, 4, … mini-batches, until two doublings change the loss by less than the margin.
+        sufficient: Number of examples after which twice and four times as many changed the loss by less than the margin
+            (95 %); None if more could still help.
     """
 
     stages: tuple[CalibrationStage, ...]

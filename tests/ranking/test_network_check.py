@@ -30,7 +30,7 @@ def row(variant, low, high, loss=None):
         (-0.005, 0.3, CheckVerdict.KEEP),
         (-0.009, -0.002, CheckVerdict.KEEP),
         (-0.2, 0.1, CheckVerdict.CANNOT_TELL),
-        (-0.018, -0.001, CheckVerdict.CANNOT_TELL),
+        (-0.03, -0.001, CheckVerdict.CANNOT_TELL),
         (-0.4, -0.1, CheckVerdict.CHANGE),
     ],
 )

@@ -364,7 +364,7 @@ CASES: tuple[Case, ...] = (
     Case("SWA, LeNet", partial(averaged_weights, _lenet), _STALE, CHANGE),
     Case("SWA, transformer", partial(averaged_weights, _transformer), _STALE, CHANGE),
     Case("merged weights, ResNet-8", partial(merged, _resnet), _STALE, CHANGE),
-    Case("4 bits, LeNet", partial(quantized, _lenet, 3), _STALE, CHANGE),
+    Case("3 bits, LeNet", partial(quantized, _lenet, 3), _STALE, CHANGE),
     Case("4 bits, ResNet-8", partial(quantized, _resnet), _STALE, CHANGE),
     Case("pruned, LeNet", partial(pruned, _lenet, 0.9), _STALE, CHANGE),
     Case("pruned, ResNet-8", partial(pruned, _resnet), _STALE, CHANGE),

@@ -95,6 +95,16 @@ def make_resnet8(width: int = 8) -> nn.Sequential:
     )
 
 
+def make_resnet18(width: int = 64) -> nn.Sequential:
+    """ResNet-18 for 32 × 32: a convolution, and two blocks at each of four resolutions."""
+    blocks: list[nn.Module] = [nn.Conv2d(3, width, 3, 1, 1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+    inputs = width
+    for outputs, stride in ((width, 1), (2 * width, 2), (4 * width, 2), (8 * width, 2)):
+        blocks += [Block(inputs, outputs, stride), Block(outputs, outputs, 1)]
+        inputs = outputs
+    return nn.Sequential(*blocks, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, 10))
+
+
 class Transformer(nn.Module):
     """A transformer over the rows of 8 × 8 images with BatchNorm in place of LayerNorm."""
 

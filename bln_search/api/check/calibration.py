@@ -37,7 +37,7 @@ class CalibratedStatistics:
 def calibrate_in_stages(
     measured: MeasuredNetwork, inputs: Iterable[Inputs], name: str, margin: float
 ) -> CalibratedStatistics:
-    """Estimate statistics from 1, 2, 4, … mini-batches, until more change the loss by less than the margin (95 %).
+    """Estimate statistics from 1, 2, 4, … mini-batches, until two doublings change the loss by less than the margin.
 
     Args:
         measured: The network with its validation data.
@@ -60,8 +60,10 @@ def calibrate_in_stages(
         moments = {**moments, **combined}
         check_finite(moments, name)
         stages.append((examples, _losses(measured, size, moments)))
-        if len(stages) > 1 and _are_practically_equal(stages[-1][1], stages[-2][1], margin):
-            sufficient = stages[-2][0]
+        if len(stages) > 2 and all(
+            _are_practically_equal(stages[-1][1], earlier, margin) for _, earlier in stages[-3:-1]
+        ):
+            sufficient = stages[-3][0]
             break
     has_loss = bool(np.isfinite(before).all())
     differences = compare_with_control(np.stack([losses for _, losses in stages]), before) if has_loss else []

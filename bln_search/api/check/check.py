@@ -19,6 +19,7 @@ from bln_search.api.check.findings.all import find_causes
 from bln_search.api.check.layers import find_statistics_layers, read_layers
 from bln_search.api.check.measurement import MeasuredNetwork
 from bln_search.api.check.observing import observe
+from bln_search.api.check.ranked import rank_variants
 from bln_search.api.check.report import CheckReport
 from bln_search.api.check.variants import VariantMeasurements, compare_variants
 from bln_search.api.check.wrappers import unwrap_network
@@ -154,7 +155,8 @@ def check(
             versions={"python": platform.python_version(), "torch": torch.__version__, "bln-search": VERSION},
             device=str(find_network_device(inner)),
             seconds=time.monotonic() - start,
-        )
+        ),
+        rank_variants(variants),
     )
 
 

@@ -76,7 +76,7 @@ class Observations:
         return None if row is None or row.difference is None else row.difference.with_rows_swapped
 
     def helps(self, variant: Variant) -> bool:
-        """Whether a variant is significantly better, by more than the margin; or the only one with a finite loss."""
+        """Whether a variant is better by more than the margin, or has a loss where the deployed network has none."""
         row = self.variants.get(variant)
         if row is None or row.loss is None:
             return False

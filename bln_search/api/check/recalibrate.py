@@ -58,7 +58,7 @@ class Certificate:
 
     @property
     def sufficient(self) -> int | None:
-        """Number of examples after which twice as many changed the loss by less than the margin; None if unknown."""
+        """Number of examples after which more changed the loss by less than the margin; None if more could help."""
         return self.calibration.sufficient
 
     def __str__(self) -> str:
@@ -101,7 +101,7 @@ def recalibrate(
         loader: Mini-batches in the training size, of which targets are not read: usually the training data, or
             unlabelled inputs of the domain where the network is used.
         validation_loader: Mini-batches with targets for the certificate. Statistics are then estimated from 1, 2, 4, …
-            mini-batches, until more of them change the loss by less than the margin.
+            mini-batches, until two doublings change the loss by less than the margin.
         forward: Calls the network, as of `evaluate_configurations`.
         target: Returns the targets, as of `evaluate_configurations`.
         score: The loss of the certificate.

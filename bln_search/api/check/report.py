@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bln_search.api.ranked.result_table import Record, ResultTable
+from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.files.atomic import write_atomically
 from bln_search.ranking.network_check import CheckVerdict, Finding, NetworkCheck, Variant
 from bln_search.reports.check.model_card import render_check_model_card
@@ -28,9 +29,12 @@ class CheckReport(ResultTable):
 
     Attributes:
         check: The finished check, whose `model_dump_json()` other programs read.
+        ranked: The variants that are configurations of BN as a ranked table, which is drawn, saved and submitted to a
+            service like any other. It has no population values: `recalibrate` changes the network.
     """
 
     check: NetworkCheck
+    ranked: RankedConfigurations
 
     @property
     def verdict(self) -> CheckVerdict:

@@ -38,6 +38,9 @@ def check(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a page to this file (.html), or JSON (.json).")
     ] = None,
+    table: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Save the ranked table, which `submit-results` takes.")
+    ] = None,
     classes: Annotated[
         int | None, typer.Option(min=1, metavar="COUNT", help="Number of classes of a timm or torchvision network.")
     ] = None,
@@ -71,6 +74,9 @@ def check(
         at=[int(size) for size in _parse_numbers(at, "--at")] if at else None,
     )
     results.print(str(done), markup=False, highlight=False)
+    if table is not None:
+        done.ranked.save(table)
+        print_note(f"written: {table}")
     if report is not None:
         text = render_check_html(done.check) if report.suffix == ".html" else done.check.model_dump_json(indent=1)
         write_file_atomically(report, text.encode())

@@ -10,6 +10,7 @@ from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
 import bln_search
+from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
 from bln_search.ranking.network_check import Cause, CheckVerdict, Variant
 from tests.api.check.networks import loaders, make_data, make_network, train
@@ -110,7 +111,7 @@ PLANTED = {
 
 @pytest.mark.parametrize("cause", PLANTED)
 def test_a_planted_cause_comes_first_and_its_remedy_is_chosen(cause):
-    report = check(PLANTED[cause]())
+    report = check(PLANTED[cause](), margin=0.0)
     assert (report.findings[0].cause, report.verdict) == (cause, CheckVerdict.CHANGE)
     assert report.findings[0].has_effect
     assert report.chosen is report.findings[0].variant
@@ -218,6 +219,20 @@ def test_the_report_is_a_table_a_page_and_a_card(network, tmp_path):
     assert "Leave it alone" in (tmp_path / "report.html").read_text()
     assert type(report.check).model_validate_json((tmp_path / "report.json").read_text()) == report.check
     assert "model-index" in report.model_card(name="net", data="synthetic")
+
+
+def test_the_ranked_table_is_saved_and_submitted_like_any_other(network, tmp_path):
+    report = check(network, at=[2])
+    report.ranked.save(tmp_path / "check.safetensors")
+    loaded = bln_search.load_ranked(tmp_path / "check.safetensors")
+    assert loaded.as_is.row.metrics[Split.VALIDATION].loss.mean == pytest.approx(report.check.deployed.loss)
+    results = loaded.to_external_results("check-of-a-network")
+    assert {(str(each.configuration), each.batch_size) for each in results.evaluations} == {
+        ("TT--", 30),
+        ("FF--", 30),
+        ("FF--", 2),
+        ("FF--", 32),
+    }
 
 
 def test_other_networks_and_data_are_one_clear_error(network):
