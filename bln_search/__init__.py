@@ -10,7 +10,7 @@
     layered = bln_search.search_layers(model, train_loader, validation_loader)  # per-layer configurations
 
     print(bln_search.check(model, train_loader, validation_loader))             # is eval() worse, why, what to do
-    model = bln_search.recalibrate(model, train_loader)                         # precise BN, update_bn
+    model = bln_search.recalibrate(model, train_loader)                         # as update_bn
 
     noisy = bln_search.corrupt(images, "gaussian_noise", severity=3)            # to evaluate under distribution shift
 

@@ -151,7 +151,7 @@ def mini_batch_statistics(layers: Iterable[nn.Module]) -> Iterator[None]:
 
 @torch.no_grad()
 def estimate_moments(network: nn.Module, layers: Layers, batches: Iterable[Inputs]) -> dict[str, Moments]:
-    """Statistics of the inputs of each layer: means over mini-batches with the present weights ("precise BN").
+    """Statistics of the inputs of each layer: means over mini-batches with the present weights.
 
     As `torch.optim.swa_utils.update_bn` computes them: layers use the statistics of the mini-batch meanwhile, and the
     variance of a mini-batch has Bessel's correction. Other modules keep their modes. Layers that no mini-batch reaches

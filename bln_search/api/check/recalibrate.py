@@ -1,4 +1,4 @@
-"""Estimate the stored statistics of a network again ("precise BN"), and say whether that helps."""
+"""Estimate the stored statistics of a network again, and say whether that helps."""
 
 from __future__ import annotations
 

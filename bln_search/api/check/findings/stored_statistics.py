@@ -157,7 +157,7 @@ def find_stale(seen: Observations) -> Finding | None:
         Cause.STALE_STATISTICS,
         f"The stored statistics differ from those of the training data with the present weights in {len(moved)} of "
         f"{len(distances)} layers, most in {farthest} (median {distances[farthest]:.2f} deviations). {reason}",
-        "Estimate the statistics again with the training data (precise BN, update_bn).",
+        "Estimate the statistics again with the training data (as update_bn and precise BN do).",
         variant=Variant.RE_ESTIMATED,
         code=RECALIBRATE,
         layers=moved,
