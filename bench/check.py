@@ -104,6 +104,7 @@ def measure_recovery(case: Case) -> dict[str, Any]:
     assert isinstance(recalibrated, tuple)
     certificate = recalibrated[1]
     assert before is not None
+    assert certificate.after is not None
     assert done.deployed.loss is not None
     return {
         "name": case.name,

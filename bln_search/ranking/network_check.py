@@ -169,12 +169,12 @@ class CalibrationStage(StoredAnalysisModel):
 
     Attributes:
         examples: Number of examples.
-        loss: Mean validation loss with these statistics.
-        difference: That loss minus the loss as deployed; None where that is not finite.
+        loss: Mean validation loss with these statistics; None where it is not finite.
+        difference: That loss minus the loss as deployed; None where one is not finite.
     """
 
     examples: int
-    loss: float
+    loss: float | None
     difference: MeanDifference | None
 
 
@@ -182,9 +182,9 @@ class Calibration(StoredAnalysisModel):
     """Loss against the number of examples from which statistics were estimated.
 
     Attributes:
-        stages: After 1, 2, 4, … mini-batches, until two doublings change the loss by less than the margin.
-        sufficient: Number of examples after which twice and four times as many changed the loss by less than the margin
-            (95 %); None if more could still help.
+        stages: After 1, 2, 4, … mini-batches and all of them.
+        sufficient: First number of examples after which no later stage differs by the margin or more (95 %); None
+            without one.
     """
 
     stages: tuple[CalibrationStage, ...]
@@ -265,8 +265,8 @@ class NetworkCheck(StoredAnalysisModel):
 
     @property
     def cause(self) -> Cause | None:
-        """The most probable cause that has an effect; without one the first note, and None without any finding."""
-        return self.findings[0].cause if self.findings else None
+        """The most probable cause that has an effect; None without one."""
+        return next((finding.cause for finding in self.findings if finding.has_effect), None)
 
     def find(self, variant: Variant, batch_size: int | None = None) -> CheckedVariant | None:
         """A variant at a mini-batch size, by default that of the comparison; None where it was not measured."""
@@ -294,5 +294,5 @@ def decide(rows: Sequence[CheckedVariant], margin: float) -> tuple[CheckVerdict,
         return CheckVerdict.CHANGE, min(near, key=CANDIDATES.index)
     if deployed.loss is None:
         return CheckVerdict.CANNOT_TELL, Variant.DEPLOYED
-    is_certain = all(row.difference is not None and row.difference.low > -margin for row, _ in finite)
+    is_certain = all(row.difference is not None and row.difference.low >= -margin for row, _ in finite)
     return (CheckVerdict.KEEP if is_certain else CheckVerdict.CANNOT_TELL), Variant.DEPLOYED

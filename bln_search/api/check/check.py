@@ -18,7 +18,7 @@ from bln_search.api.check.conditions import check_condition
 from bln_search.api.check.findings.all import find_causes
 from bln_search.api.check.layers import find_statistics_layers, read_layers
 from bln_search.api.check.measurement import MeasuredNetwork
-from bln_search.api.check.observing import observe
+from bln_search.api.check.observing import check_copies, observe
 from bln_search.api.check.ranked import rank_variants
 from bln_search.api.check.report import CheckReport
 from bln_search.api.check.variants import VariantMeasurements, compare_variants
@@ -30,6 +30,7 @@ from bln_search.api.progress_lines import ProgressLines
 from bln_search.core.errors import ModelError
 from bln_search.core.version import VERSION
 from bln_search.evaluation.adapted_network import Forward
+from bln_search.evaluation.isolated_passes import untouched_networks
 from bln_search.ranking.network_check import NetworkCheck, decide
 from bln_search.ranking.selection.expected_loss import default_margin
 
@@ -89,11 +90,13 @@ def check(
     start = time.monotonic()
     check_network_is_module(network, "check(network, train_loader, validation_loader)")
     scoring, lines = parse_score(score), ProgressLines(enabled=parse_flag("progress", progress), delay=1.0)
-    if margin is not None and not 0 <= margin < float("inf"):
-        raise ValueError(f"margin is a number of at least 0, not {margin!r}")
+    check_margin(margin)
+    if not isinstance(conditions, Mapping) or not all(isinstance(name, str) for name in conditions):
+        raise TypeError('conditions has a loader for each name, as in {"night": loader}')
     inner, is_average = unwrap_network(network)
     layers = require_statistics_layers(inner)
-    sizes = parse_batch_sizes(at) or ()
+    sizes = _parse_sizes(at)
+    check_copies(inner, copies)
     optional = {"train_loader": train_loader, "target_loader": target_loader}
     roles = {"validation_loader": validation_loader}
     roles |= {name: loader for name, loader in optional.items() if loader is not None}
@@ -101,25 +104,39 @@ def check(
     check_iterators_read_once(list(roles.items()))
     of_roles = {name: RoleLoader(loader, name) for name, loader in roles.items()}
     readings = read_layers(layers)
-    measured = MeasuredNetwork.load(
-        inner,
-        of_roles["validation_loader"],
-        [of_roles[name] for name in optional if name in of_roles],
-        score=scoring,
-        forward=forward,
-        target=target,
-        device=find_network_device(inner),
-        progress=lines,
-    )
-    training, of_target = (
-        measured.estimate_from_training(of_roles[name]) if name in of_roles else None for name in optional
-    )
-    variants = VariantMeasurements(measured, training, readings, of_target)
-    variants.measure_all(sizes)
-    has_correctness = last_score_had_correctness(scoring)
-    chosen_margin = _choose_margin(margin, variants, has_correctness=has_correctness)
-    rows = compare_variants(variants, has_correctness=has_correctness)
-    seen = observe(variants, rows, inner, copies, chosen_margin, is_average=is_average)
+    with untouched_networks([inner]):  # a function that the network keeps may call it instead of the copy
+        measured = MeasuredNetwork.load(
+            inner,
+            of_roles["validation_loader"],
+            [of_roles[name] for name in optional if name in of_roles],
+            score=scoring,
+            forward=forward,
+            target=target,
+            device=find_network_device(inner),
+            progress=lines,
+        )
+        training = measured.estimate_from_training(of_roles["train_loader"]) if "train_loader" in of_roles else None
+        target_inputs = (
+            list(measured.adapter.iter_population_inputs(of_roles["target_loader"]))
+            if "target_loader" in of_roles
+            else []
+        )
+        of_target = measured.estimate_from_inputs(target_inputs, "target_loader") if target_inputs else None
+        variants = VariantMeasurements(measured, training, readings, of_target)
+        variants.require_use_of_layers()
+        variants.measure_all(sizes)
+        has_correctness = last_score_had_correctness(scoring)
+        chosen_margin = _choose_margin(margin, variants, has_correctness=has_correctness)
+        rows = compare_variants(variants, has_correctness=has_correctness)
+        seen = observe(variants, rows, inner, copies, chosen_margin, is_average=is_average)
+        checked_conditions = tuple(
+            check_condition(name, variants, of_roles[f"conditions[{name!r}]"], chosen_margin) for name in conditions
+        )
+        calibration = (
+            calibrate_in_stages(measured, target_inputs, "target_loader", chosen_margin).calibration
+            if target_inputs
+            else None
+        )
     verdict, chosen = decide(rows, chosen_margin)
     loss = describe_score(scoring)
     return CheckReport(
@@ -132,19 +149,8 @@ def check(
             variants=tuple(rows),
             findings=find_causes(seen),
             dependence=seen.dependence,
-            conditions=tuple(
-                check_condition(name, variants, of_roles[f"conditions[{name!r}]"], chosen_margin) for name in conditions
-            ),
-            calibration=(
-                None
-                if of_target is None
-                else calibrate_in_stages(
-                    measured,
-                    measured.adapter.iter_population_inputs(of_roles["target_loader"]),
-                    "target_loader",
-                    chosen_margin,
-                ).calibration
-            ),
+            conditions=checked_conditions,
+            calibration=calibration,
             margin=chosen_margin,
             loss_name=loss.name,
             loss_unit=loss.unit,
@@ -158,6 +164,23 @@ def check(
         ),
         rank_variants(variants),
     )
+
+
+def check_margin(margin: float | None) -> None:
+    """Raise ValueError or TypeError unless it is None or a finite number of at least 0."""
+    if margin is None:
+        return
+    if isinstance(margin, bool) or not isinstance(margin, int | float):
+        raise TypeError(f"margin is a number of at least 0, not {margin!r}")
+    if not 0 <= margin < math.inf:
+        raise ValueError(f"margin is a number of at least 0, not {margin!r}")
+
+
+def _parse_sizes(at: Sequence[int] | None) -> tuple[int, ...]:
+    try:
+        return parse_batch_sizes(at) or ()
+    except ValueError as error:
+        raise ValueError(str(error).replace("batch_sizes", "at")) from None
 
 
 def _choose_margin(margin: float | None, variants: VariantMeasurements, *, has_correctness: bool) -> float:

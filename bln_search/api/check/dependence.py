@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from bln_search.api.check.measurement import MeasuredNetwork, TooFewValuesError
 from bln_search.api.check.variants import VariantMeasurements
@@ -54,9 +55,12 @@ class _BatchMateSearch:
         first = np.arange(self._size)
         half = self._size // 2
         second = np.concatenate([first[:half], len(self._targets) - 1 - np.arange(self._size - half)])
-        with IsolatedPasses(self._measured.network).pass_of_row(0), change():
-            before, after = (self._measured.call(self._take(rows))[:half] for rows in (first, second))
+        before, after = (self._call_isolated(rows, change)[:half] for rows in (first, second))
         return output_distance_in_tolerances(before, after) > 1
+
+    def _call_isolated(self, rows: np.ndarray, change: Callable[[], AbstractContextManager[None]]) -> Tensor:
+        with IsolatedPasses(self._measured.network).pass_of_row(0), change():
+            return self._measured.call(self._take(rows))
 
     @torch.no_grad()
     def search(self, variant: Variant, change: Callable[[], AbstractContextManager[None]]) -> BatchDependence | None:

@@ -12,7 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm, _NormBase
+from torch.nn.modules.instancenorm import _InstanceNorm
 
+from bln_search.core.errors import ModelError
 from bln_search.data.inputs import Inputs
 
 Layers = Mapping[str, nn.Module]
@@ -106,6 +108,7 @@ def read_moments(module: nn.Module) -> Moments:
     return Moments(_as_array(module.running_mean), _as_array(module.running_var))
 
 
+@torch.no_grad()
 def write_moments(module: nn.Module, moments: Moments) -> None:
     """Store statistics in a layer."""
     for buffer, values in ((module.running_mean, moments.mean), (module.running_var, moments.variance)):
@@ -118,8 +121,11 @@ def make_trainable_layers(network: nn.Module) -> None:
 
     These are `FrozenBatchNorm2d` of torchvision and its relatives, and `nn.SyncBatchNorm`.
     """
-    for name, module in find_statistics_layers(network).items():
-        replacement = _make_plain_layer(module)
+    replacements: dict[nn.Module, nn.Module | None] = {}
+    for name, module in list(network.named_modules(remove_duplicate=False)):
+        if _stores_statistics(module) and module not in replacements:
+            replacements[module] = _make_plain_layer(module)
+        replacement = replacements.get(module)
         if replacement is not None:
             parent, _, attribute = name.rpartition(".")
             setattr(network.get_submodule(parent), attribute, replacement)
@@ -154,40 +160,67 @@ def estimate_moments(network: nn.Module, layers: Layers, batches: Iterable[Input
     """Statistics of the inputs of each layer: means over mini-batches with the present weights.
 
     As `torch.optim.swa_utils.update_bn` computes them: layers use the statistics of the mini-batch meanwhile, and the
-    variance of a mini-batch has Bessel's correction. Other modules keep their modes. Layers that no mini-batch reaches
-    are left out.
-    """
-    momenta = {name: getattr(layer, "momentum", None) for name, layer in layers.items()}
-    estimated: dict[str, Moments] = {}
+    variance of a mini-batch has Bessel's correction. They are computed from the inputs of a layer, so its own rule of
+    updates does not matter. Other modules keep their modes. Layers that no mini-batch reaches are left out, and so are
+    mini-batches of one example, where others have more.
 
-    def add(name: str, layer: nn.Module) -> None:
-        stored = read_moments(layer)
-        of_batch = Moments(stored.mean, stored.variance, batches=1)
-        estimated[name] = estimated[name].combined_with(of_batch) if name in estimated else of_batch
-        _reset(layer)  # 0·NaN of an earlier mini-batch would be NaN
+    Raises:
+        ModelError: The inputs of a layer have no axis of its channels.
+        ValueError: By torch, where no mini-batch has a variance.
+    """
+    estimated: dict[str, Moments] = {}
+    of_batch: list[tuple[str, Moments]] = []
+
+    def add(name: str, layer: nn.Module, inputs: tuple[object, ...]) -> None:
+        of_batch.append((name, _compute_moments(name, layer, inputs[0] if inputs else None)))
 
     handles = [
-        layer.register_forward_hook(lambda module, _inputs, _output, name=name: add(name, module))
+        layer.register_forward_pre_hook(lambda module, inputs, name=name: add(name, module, inputs))
         for name, layer in layers.items()
     ]
+    failure: ValueError | None = None
     try:
         with mini_batch_statistics(layers.values()):
-            for layer in layers.values():
-                layer.momentum = 1.0  # type: ignore[assignment]  # the statistics of the present mini-batch
-                _reset(layer)
             for inputs in batches:
-                network(inputs)
+                of_batch.clear()
+                try:
+                    network(inputs)
+                except ValueError as error:
+                    if not is_lack_of_values(error) or len(inputs) > 1:
+                        raise
+                    failure = error
+                    continue
+                for name, moments in of_batch:
+                    estimated[name] = estimated[name].combined_with(moments) if name in estimated else moments
     finally:
         for handle in handles:
             handle.remove()
-        for name, layer in layers.items():
-            layer.momentum = momenta[name]  # type: ignore[assignment]
+    if failure is not None and not estimated:
+        raise failure
     return estimated
 
 
-def _reset(layer: nn.Module) -> None:
-    shape = read_moments(layer).mean.shape
-    write_moments(layer, Moments(np.zeros(shape), np.ones(shape)))
+def is_lack_of_values(error: Exception) -> bool:
+    """Whether this is torch's error for a mini-batch with one value in a channel, which has no variance."""
+    return "Expected more than 1 value per channel" in str(error)
+
+
+def _compute_moments(name: str, layer: nn.Module, inputs: object) -> Moments:
+    """Mean and variance of the inputs of one call, over all axes but that of the channels."""
+    channels = len(read_moments(layer).mean)
+    if not isinstance(inputs, Tensor) or inputs.ndim < 2 or channels not in (inputs.shape[1], inputs.shape[-1]):
+        raise ModelError(
+            f"the layer {name} ({type(layer).__name__}) stores statistics of {channels} channels, and its inputs have "
+            "no such axis: they cannot be estimated again"
+        )
+    values = inputs.detach().to(torch.promote_types(inputs.dtype, torch.float32))
+    values = values if inputs.shape[1] == channels else values.movedim(-1, 1)
+    if isinstance(layer, _InstanceNorm):
+        variance, mean = torch.var_mean(values.flatten(2), 2)
+        return Moments(_as_array(mean.mean(0)), _as_array(variance.mean(0)), batches=1)
+    values = values.transpose(0, 1).flatten(1)
+    variance, mean = torch.var_mean(values, 1, correction=min(1, values.shape[1] - 1))
+    return Moments(_as_array(mean), _as_array(variance), batches=1)
 
 
 @contextmanager
@@ -240,7 +273,7 @@ def _make_plain_layer(module: nn.Module) -> nn.Module | None:
     mean, weight, bias = module.running_mean, getattr(module, "weight", None), getattr(module, "bias", None)
     assert isinstance(mean, Tensor)
     epsilon = getattr(module, "eps", None)
-    plain = _AnyAxesBatchNorm(mean.numel(), eps=1e-5 if epsilon is None else float(epsilon), affine=weight is not None)
+    plain = _AnyAxesBatchNorm(mean.numel(), eps=0.0 if epsilon is None else float(epsilon), affine=weight is not None)
     plain = plain.to(mean.device, mean.dtype)
     with torch.no_grad():
         write_moments(plain, read_moments(module))

@@ -17,8 +17,10 @@ from bln_search.api.check.layers import (
     Moments,
     estimate_moments,
     find_statistics_layers,
+    is_lack_of_values,
     make_trainable_layers,
     mini_batch_statistics,
+    read_moments,
     stored_statistics,
 )
 from bln_search.api.inputs.adapters import BatchAdapter
@@ -29,17 +31,19 @@ from bln_search.api.inputs.network_calls import find_failing_layer, list_tensors
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.core.errors import BlnSearchError, DataError, ModelError
 from bln_search.core.example_outcomes import ExampleOutcomes
-from bln_search.data.inputs import Inputs, can_slice_examples
+from bln_search.data.inputs import Inputs, can_slice_examples, have_same_form
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.batches import MiniBatch
+from bln_search.evaluation.checks.numerical_comparison import output_distance_in_tolerances
 from bln_search.evaluation.isolated_passes import IsolatedPasses
+from bln_search.evaluation.network_state import is_lazy_network
 from bln_search.evaluation.row_evaluator import require_output_tensor
 from bln_search.evaluation.scoring import score_examples
 from bln_search.norms.network.copying import copy_network
 from bln_search.tasks.score import Score
 
-_TOO_FEW_VALUES = "Expected more than 1 value per channel"
-"""Beginning of torch's error for mini-batch statistics of one value."""
+_ESTIMATION_SIZE = 16
+"""Mini-batch size from which statistics of the validation inputs are estimated, where mini-batches are smaller."""
 
 
 class TooFewValuesError(Exception):
@@ -148,6 +152,12 @@ class MeasuredNetwork:
         made = copy_with_plain_layers(network)
         if network.training:
             made.eval()
+        if is_lazy_network(made):
+            raise ModelError("the network has layers without parameters yet: pass one mini-batch through it first")
+        if any(isinstance(module, torch.jit.ScriptModule) for module in made.modules()):
+            raise ModelError(
+                "the network is compiled by torch.jit, whose layers cannot be changed: give it before it is scripted"
+            )
         adapter = BatchAdapter(made, forward, target, device, progress)
         adapter.try_samples([] if validation is None else [validation], others, score)
         batches = [] if validation is None else list(adapter.iter_input_target_pairs(validation, score))
@@ -166,7 +176,10 @@ class MeasuredNetwork:
     @property
     def has_sliceable_inputs(self) -> bool:
         """Whether mini-batches of other sizes can be made."""
-        return can_slice_examples(self.batches[0][0])
+        first, targets = self.batches[0]
+        return can_slice_examples(first) and all(
+            have_same_form(inputs, first) and other.shape[1:] == targets.shape[1:] for inputs, other in self.batches
+        )
 
     def batches_of(self, size: int) -> list[MiniBatch]:
         """Mini-batches of a size, the last one filled up."""
@@ -228,7 +241,7 @@ class MeasuredNetwork:
         except (BlnSearchError, torch.OutOfMemoryError, MemoryError):
             raise
         except Exception as error:
-            if _TOO_FEW_VALUES in str(error):
+            if is_lack_of_values(error):
                 raise TooFewValuesError from error
             place = find_failing_layer(error, self.network)
             raise DataError(
@@ -246,25 +259,40 @@ class MeasuredNetwork:
                 digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
-    def estimate_from_training(self, loader: RoleLoader) -> TrainingStatistics:
-        """Statistics of the training inputs with the present weights."""
+    def estimate_from_training(self, loader: RoleLoader, sample: list[Inputs] | None = None) -> TrainingStatistics:
+        """Statistics of the training inputs with the present weights. sample: gets the first mini-batch."""
         inputs_seen, sizes = InputMoments(), []
 
         def iter_inputs() -> Iterator[Inputs]:
             for inputs in self.adapter.iter_population_inputs(loader):
                 inputs_seen.add(inputs)
                 sizes.append(len(inputs))
+                if sample is not None and not sample:
+                    sample.append(inputs)
                 yield inputs
 
         moments = self.estimate(iter_inputs(), loader.name)
         return TrainingStatistics(moments, inputs_seen, sum(sizes), sizes[0])
+
+    def estimate_from_inputs(self, inputs: Sequence[Inputs], name: str) -> TrainingStatistics:
+        """Statistics of inputs in memory with the present weights. name: the argument of their loader."""
+        seen = InputMoments()
+        for each in inputs:
+            seen.add(each)
+        return TrainingStatistics(self.estimate(inputs, name), seen, sum(map(len, inputs)), len(inputs[0]))
 
     def estimate_from_validation(self) -> tuple[Mapping[str, Moments], InputMoments]:
         """Statistics of the validation inputs with the present weights."""
         inputs_seen = InputMoments()
         for inputs, _ in self.batches:
             inputs_seen.add(inputs)
-        return self.estimate((inputs for inputs, _ in self.batches), self.name), inputs_seen
+        size = min(_ESTIMATION_SIZE, self.num_examples)
+        is_small = self.batch_size < size and self.has_sliceable_inputs
+        batches = self.batches_of(size) if is_small else self.batches
+        try:
+            return self.estimate((inputs for inputs, _ in batches), self.name), inputs_seen
+        except DataError:
+            return {}, inputs_seen  # of one example, which has no variance
 
     def estimate(self, inputs: Iterable[Inputs], name: str) -> Mapping[str, Moments]:
         """Statistics of inputs with the present weights. name: the argument of their loader."""
@@ -277,6 +305,46 @@ class MeasuredNetwork:
                 f"{name} yields mini-batches of one example, of which a layer cannot compute a variance: give "
                 "mini-batches of the training size"
             ) from error
+
+    @torch.no_grad()
+    def require_use_of_layers(self, reached: Iterable[str], inputs: Inputs) -> None:
+        """Raise ModelError where layers that no call reached change the outputs, or where the copy is not called.
+
+        A function inside the network may use the statistics of a layer without calling it, or call another network.
+        """
+        unreached = [name for name in self.layers if name not in set(reached)]
+        if not unreached:
+            return
+        with self.explained_failures(self.name):
+            before = self._call_once(inputs)
+            moved = {name: _move_moments(self.layers[name]) for name in unreached}
+            with stored_statistics(self.layers, moved):
+                after = self._call_once(inputs)
+        is_used = before.shape != after.shape or not torch.equal(before.nan_to_num(), after.nan_to_num())
+        if is_used:
+            raise ModelError(
+                f"the network uses the statistics of the layer {unreached[0]} without calling it, as through its "
+                "forward() or a function such as F.batch_norm: they cannot be estimated again; call the layer itself"
+            )
+        if len(unreached) == len(self.layers):
+            raise ModelError(
+                "no call reaches a normalization layer of the network that is given: forward=, or a function that the "
+                "network keeps, calls another network; call the first argument of forward="
+            )
+
+    @torch.no_grad()
+    def depends_on_earlier_passes(self) -> bool:
+        """Whether outputs for the first mini-batch change after passes that are not taken back."""
+        inputs = self.batches[0][0]
+        with IsolatedPasses(self.network).pass_of_row(0), self.explained_failures(self.name):
+            before = self.call(inputs)
+            self.call(self.batches[-1][0])
+            after = self.call(inputs)
+        return output_distance_in_tolerances(before, after) > 1
+
+    def _call_once(self, inputs: Inputs) -> Tensor:
+        with IsolatedPasses(self.network).pass_of_row(0), evaluation_modes(self.network):
+            return self.call(inputs)
 
     @contextmanager
     def with_statistics(self, moments: Mapping[str, Moments]) -> Iterator[None]:
@@ -301,6 +369,12 @@ class MeasuredNetwork:
         finally:
             for name, value in own.items():
                 self.layers[name].eps = value
+
+
+def _move_moments(layer: nn.Module) -> Moments:
+    """Other statistics than those that a layer stores."""
+    stored = read_moments(layer)
+    return Moments(np.nan_to_num(stored.mean) + 1.0, np.nan_to_num(stored.variance) * 2 + 1.0)
 
 
 @contextmanager

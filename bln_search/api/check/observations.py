@@ -63,11 +63,21 @@ class Observations:
     copies: tuple[tuple[str, float], ...] = ()
 
     @property
+    def re_estimated_variant(self) -> Variant:
+        """The variant with statistics estimated again: from the training data if there are any."""
+        return Variant.RE_ESTIMATED if self.re_estimated else Variant.RE_ESTIMATED_ON_VALIDATION
+
+    @property
+    def estimated(self) -> Mapping[str, Moments]:
+        """Statistics estimated with the present weights: from the training data if there are any."""
+        return self.re_estimated or self.of_validation
+
+    @property
     def distances_to_training_data(self) -> dict[str, float]:
-        """Median distance of the stored statistics of each layer from those of the training data, in deviations."""
+        """Median distance of the stored statistics of each layer from the estimated ones, in deviations."""
         return {
             name: float(np.median(self.layers[name].stored.distance_to(moments)))
-            for name, moments in self.re_estimated.items()
+            for name, moments in self.estimated.items()
         }
 
     def recovery(self, variant: Variant) -> MeanDifference | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import torch
 from torch import nn
 
 from bln_search.api.check.dependence import measure_dependence
@@ -50,7 +51,7 @@ def observe(
         modules_in_training_mode=() if network.training else _list_other_modules_in_training_mode(network),
         layers_without_statistics=tuple(find_layers_without_statistics(network)),
         not_finite_parameters=tuple(
-            name for name, values in network.named_parameters() if not bool(values.isfinite().all())
+            name for name, values in network.named_parameters() if not bool(values.detach().isfinite().all())
         ),
         is_random=variants.is_random,
         keeps_state=variants.keeps_state,
@@ -59,6 +60,23 @@ def observe(
         dependence=dependence,
         copies=_find_layers_with_other_statistics(variants, copies),
     )
+
+
+def check_copies(network: nn.Module, copies: Sequence[nn.Module]) -> None:
+    """Raise ModelError unless these are networks with the layers and weights of `network`."""
+    if isinstance(copies, nn.Module) or not all(isinstance(each, nn.Module) for each in copies):
+        raise ModelError("copies is a list of networks, as those of other processes")
+    own = dict(network.named_parameters())
+    shapes = {name: values.shape for name, values in network.named_buffers()}
+    for position, each in enumerate(copies):
+        inner = unwrap_network(each)[0]
+        others = dict(inner.named_parameters())
+        if others.keys() != own.keys() or {name: x.shape for name, x in inner.named_buffers()} != shapes:
+            raise ModelError(f"copies[{position}] has other layers than the network: give copies of it")
+        if any(
+            values.shape != own[name].shape or not torch.equal(values, own[name]) for name, values in others.items()
+        ):
+            raise ModelError(f"copies[{position}] has other weights than the network: give copies with equal weights")
 
 
 def _list_other_modules_in_training_mode(network: nn.Module) -> tuple[tuple[str, str], ...]:
@@ -74,15 +92,10 @@ def _list_other_modules_in_training_mode(network: nn.Module) -> tuple[tuple[str,
 def _find_layers_with_other_statistics(
     variants: VariantMeasurements, copies: Sequence[nn.Module]
 ) -> tuple[tuple[str, float], ...]:
-    """Layers of which copies have other statistics, with the largest median distance.
-
-    Raises ModelError if a copy has other layers.
-    """
+    """Layers of which copies have other statistics, with the largest median distance."""
     distances: dict[str, float] = {}
-    for position, each in enumerate(copies):
+    for each in copies:
         others = read_layers(find_statistics_layers(unwrap_network(each)[0]))
-        if others.keys() != variants.readings.keys():
-            raise ModelError(f"copies[{position}] has other normalization layers than the network: give copies of it")
         for name, reading in others.items():
             distance = float(np.median(reading.stored.distance_to(variants.readings[name].stored)))
             distances[name] = max(distance, distances.get(name, 0.0))

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from bln_search.api.arguments import check_network_is_module, parse_flag
-from bln_search.api.check.calibration import CalibratedStatistics, calibrate_in_stages, check_finite
-from bln_search.api.check.check import find_network_device, require_statistics_layers
+from bln_search.api.check.calibration import (
+    CalibratedStatistics,
+    calibrate_in_stages,
+    check_finite,
+    compare_losses,
+    finite_mean,
+)
+from bln_search.api.check.check import check_margin, find_network_device, require_statistics_layers
 from bln_search.api.check.layers import Moments, write_moments
 from bln_search.api.check.measurement import MeasuredNetwork
 from bln_search.api.check.wrappers import unwrap_network
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.loaders import Loader, RoleLoader, check_iterators_read_once
-from bln_search.api.inputs.score import UserScore, last_score_had_correctness, parse_score
+from bln_search.api.inputs.score import UserScore, parse_score
 from bln_search.api.progress_lines import ProgressLines
+from bln_search.data.inputs import Inputs
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.ranking.comparison import MeanDifference
 from bln_search.ranking.network_check import Calibration
-from bln_search.ranking.paired.control import compare_with_control
-from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.reports.check.table import format_difference
 from bln_search.reports.formatting import format_loss
-from bln_search.tasks.score import Score
 
 
 @dataclass(frozen=True)
@@ -37,15 +39,15 @@ class Certificate:
 
     Attributes:
         before: Mean loss with the statistics that were stored; None if it was not finite.
-        after: Mean loss with the new ones.
-        difference: Loss after minus loss before, over the same examples; None without a loss before.
+        after: Mean loss with the new ones; None if it is not finite.
+        difference: Loss after minus loss before, over the same examples; None where one is not finite.
         calibration: Loss against the number of examples from which the statistics were estimated.
         margin: Difference of mean losses up to which networks are practically equal.
         is_kept: Whether the network has the new statistics. It keeps its own where these are significantly better.
     """
 
     before: float | None
-    after: float
+    after: float | None
     difference: MeanDifference | None
     calibration: Calibration
     margin: float
@@ -63,11 +65,10 @@ class Certificate:
 
     def __str__(self) -> str:
         """The result, one line for each fact."""
-        before = "not finite" if self.before is None else format_loss(self.before)
         change = "" if self.difference is None else f", difference {format_difference(self.difference)}"
-        lines = [f"loss before {before}, after {format_loss(self.after)}{change}"]
+        lines = [f"loss before {_loss_text(self.before)}, after {_loss_text(self.after)}{change}"]
         lines += [
-            f"  {stage.examples:>8,} examples: loss {format_loss(stage.loss)}" for stage in self.calibration.stages
+            f"  {stage.examples:>8,} examples: loss {_loss_text(stage.loss)}" for stage in self.calibration.stages
         ]
         enough = "more examples may help" if self.sufficient is None else f"{self.sufficient:,} examples suffice"
         lines.append(f"{enough} (margin {self.margin:.2g})")
@@ -100,8 +101,8 @@ def recalibrate(
         network: The network; its stored statistics are changed in place. Wrappers such as `AveragedModel` are kept.
         loader: Mini-batches in the training size, of which targets are not read: usually the training data, or
             unlabelled inputs of the domain where the network is used.
-        validation_loader: Mini-batches with targets for the certificate. Statistics are then estimated from 1, 2, 4, …
-            mini-batches, until two doublings change the loss by less than the margin.
+        validation_loader: Mini-batches with targets for the certificate. The loss is measured after 1, 2, 4, …
+            mini-batches of the loader, and after all of them.
         forward: Calls the network, as of `evaluate_configurations`.
         target: Returns the targets, as of `evaluate_configurations`.
         score: The loss of the certificate.
@@ -121,6 +122,7 @@ def recalibrate(
         model = bln_search.recalibrate(averaged_model, train_loader)
     """
     check_network_is_module(network, "recalibrate(network, loader)")
+    check_margin(margin)
     if parse_flag("certificate", certificate) and validation_loader is None:
         raise ValueError("certificate=True compares losses on validation data: give validation_loader")
     lines, scoring = ProgressLines(enabled=parse_flag("progress", progress)), parse_score(score)
@@ -140,50 +142,40 @@ def recalibrate(
         progress=lines,
     )
     if not validation:
-        moments = measured.estimate_from_training(inputs).moments
+        sample: list[Inputs] = []
+        moments = measured.estimate_from_training(inputs, sample).moments
+        measured.require_use_of_layers(moments, sample[0])
         check_finite(moments, inputs.name)
         _write(layers, moments)
         return network
-    chosen_margin = _choose_margin(margin, measured, scoring)
-    calibrated = calibrate_in_stages(
-        measured,
-        measured.adapter.iter_population_inputs(inputs),
-        inputs.name,
-        chosen_margin,
-    )
-    result = _certify(calibrated, chosen_margin)
+    calibrated = calibrate_in_stages(measured, measured.adapter.iter_population_inputs(inputs), inputs.name, margin)
+    result = _certify(calibrated)
     if result.is_kept:
         _write(layers, calibrated.moments)
     else:
         warnings.warn(
-            f"the statistics of loader make the network worse ({result.before:.4f} to {result.after:.4f}): it keeps "
-            "its own",
+            f"the statistics of loader make the network worse ({_loss_text(result.before)} to "
+            f"{_loss_text(result.after)}): it keeps its own",
             stacklevel=2,
         )
     return (network, result) if certificate else network
 
 
-def _certify(calibrated: CalibratedStatistics, margin: float) -> Certificate:
-    has_loss = bool(np.isfinite(calibrated.before).all())
-    difference = compare_with_control(calibrated.after[None], calibrated.before)[0] if has_loss else None
+def _certify(calibrated: CalibratedStatistics) -> Certificate:
+    difference = compare_losses(calibrated.after, calibrated.before)
+    after = finite_mean(calibrated.after)
     return Certificate(
-        before=float(calibrated.before.mean()) if has_loss else None,
-        after=float(calibrated.after.mean()),
+        before=finite_mean(calibrated.before),
+        after=after,
         difference=difference,
         calibration=calibrated.calibration,
-        margin=margin,
-        is_kept=difference is None or not difference.low > 0,
+        margin=calibrated.margin,
+        is_kept=after is not None and (difference is None or difference.low <= 0),
     )
 
 
-def _choose_margin(margin: float | None, measured: MeasuredNetwork, scoring: Score) -> float:
-    if margin is not None:
-        return margin
-    deployed = measured.measure(measured.batch_size)
-    assert deployed is not None  # statistics are stored
-    loss = deployed[0].mean_loss
-    has_correctness = last_score_had_correctness(scoring)
-    return default_margin(loss if math.isfinite(loss) else 0.0, has_correctness=has_correctness)
+def _loss_text(loss: float | None) -> str:
+    return "not finite" if loss is None else format_loss(loss)
 
 
 def _write(layers: Mapping[str, nn.Module], moments: Mapping[str, Moments]) -> None:

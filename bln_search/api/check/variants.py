@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import combinations
@@ -19,6 +19,7 @@ from bln_search.api.check.measurement import (
     evaluation_modes,
     training_modes,
 )
+from bln_search.core.errors import DataError, ModelError
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.data.inputs import Inputs
 from bln_search.ranking.comparison import MeanDifference
@@ -71,13 +72,22 @@ class VariantMeasurements:
             and not math.isclose(reading.epsilon, reading.default_epsilon)
         }
 
+    def require_use_of_layers(self) -> None:
+        """Raise ModelError where layers change the outputs without being called, or where the copy is not called."""
+        reached = {*self.of_validation, *(() if self.training is None else self.training.moments)}
+        if self.of_validation or self.training is not None:
+            self.measured.require_use_of_layers(reached, self.measured.batches[0][0])
+
     def measure_all(self, sizes: Sequence[int]) -> None:
         """Measure the deployed network, each variant that differs from it, and the mini-batch at further sizes."""
         size = self.measured.batch_size
         deployed = self.measured.measure(size)
         assert deployed is not None  # statistics are stored
         self.outcomes[Variant.DEPLOYED, size] = deployed[0]
-        self.is_random, self.keeps_state = deployed[1].draws_numbers, deployed[1].changes_state
+        self.is_random = deployed[1].draws_numbers
+        self.keeps_state = (
+            deployed[1].changes_state and not self.is_random and self.measured.depends_on_earlier_passes()
+        )
         network = self.measured.network
         changes: dict[Variant, Change] = {
             Variant.TRAINING_MODE: lambda: training_modes(network, self.measured.layers),
@@ -93,6 +103,8 @@ class VariantMeasurements:
         moments = {variant: each.moments for variant, each in estimated.items() if each is not None}
         moments[Variant.RE_ESTIMATED_ON_VALIDATION] = self.of_validation
         for variant, of_layers in moments.items():
+            if not of_layers or not all(each.are_finite for each in of_layers.values()):
+                continue
             changes[variant] = partial(self.measured.with_statistics, of_layers)
         for variant, change in changes.items():
             self._measure(variant, size, change)
@@ -105,14 +117,29 @@ class VariantMeasurements:
     def _measure(
         self, variant: Variant, size: int, change: Change, transform: Callable[[Inputs], Inputs] | None = None
     ) -> None:
-        measured = self.measured.measure(size, change, transform=transform, part=str(variant))
+        try:
+            measured = self.measured.measure(size, change, transform=transform, part=str(variant))
+        except (DataError, ModelError):
+            if variant is not Variant.TRAINING_MODE:
+                raise
+            return  # in training mode a network may need targets, or return something else
         if measured is not None:
             self.outcomes[variant, size] = measured[0]
 
-    def _possible_sizes(self, sizes: Iterable[int]) -> list[int]:
+    def _possible_sizes(self, sizes: Sequence[int]) -> list[int]:
         """Further sizes for which there are enough examples, with that of training."""
         of_training = [] if self.training is None else [self.training.batch_size]
-        most = self.measured.num_examples if self.measured.has_sliceable_inputs else 0
+        most = self.measured.num_examples
+        if not self.measured.has_sliceable_inputs:
+            if sizes:
+                raise DataError(
+                    "at= makes mini-batches of other sizes, and the examples of validation_loader have different "
+                    "shapes or are no tensors: leave at= out"
+                )
+            return []
+        too_large = next((size for size in sizes if size > most), None)
+        if too_large is not None:
+            raise DataError(f"at= has {too_large}, and validation_loader has {most:,} examples: lower it")
         return [
             size for size in dict.fromkeys([*sizes, *of_training]) if size <= most and size != self.measured.batch_size
         ]

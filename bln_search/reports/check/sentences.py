@@ -84,7 +84,10 @@ def condition_sentence(condition: CheckedCondition) -> str:
 
 def calibration_sentence(calibration: Calibration) -> str:
     """How many unlabelled examples the statistics need."""
-    losses = ", ".join(f"{stage.examples:,}: {format_loss(stage.loss)}" for stage in calibration.stages)
+    losses = ", ".join(
+        f"{stage.examples:,}: {'not finite' if stage.loss is None else format_loss(stage.loss)}"
+        for stage in calibration.stages
+    )
     enough = (
         "more examples may help"
         if calibration.sufficient is None

@@ -159,7 +159,7 @@ def test_ranks_with_different_statistics(model):
 
 
 def test_epsilon_changed_at_reload(model):
-    model[1].eps = model[5].eps = 0.3
+    model[1].eps = model[5].eps = 10.0
     report = check(model, TRAIN, VALIDATION)
     assert Cause.CHANGED_EPSILON in [finding.cause for finding in report.findings]
 

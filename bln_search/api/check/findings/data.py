@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from bln_search.api.check.findings.making import SMALL_BATCH, make_finding
+from bln_search.api.check.findings.making import make_finding
 from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding, Variant
 
 _UNEXPLAINED_SHARE = 0.1
 """Part of the recoverable loss that another scale of the inputs may leave unexplained."""
 
-_INPUT_DISTANCE = 0.1
-"""Median distance of the moments in the first layer, in deviations, from which inputs differ."""
+_INPUT_DISTANCE = 0.15
+"""Mean distance of the moments in the first layer, in deviations, from which inputs differ."""
 
 
 def find_other_preprocessing(seen: Observations) -> Finding | None:
@@ -34,8 +34,7 @@ def find_other_preprocessing(seen: Observations) -> Finding | None:
 
 def find_other_domain(seen: Observations) -> Finding | None:
     """Validation inputs whose statistics in the layers differ from those of the training inputs."""
-    has_small_batches = 0 < seen.training_batch_size <= SMALL_BATCH  # whose statistics differ for that reason
-    if _explains_the_loss(seen) or (has_small_batches and not _do_inputs_differ(seen)):
+    if not seen.re_estimated or _explains_the_loss(seen) or not _do_inputs_differ(seen):
         return None
     variants = (Variant.RE_ESTIMATED_ON_TARGET, Variant.RE_ESTIMATED_ON_VALIDATION)
     variant = next((each for each in variants if _is_better_than_training_data(seen, each)), None)
@@ -75,4 +74,4 @@ def _do_inputs_differ(seen: Observations) -> bool:
     if first is None:
         return False
     distances = seen.of_validation[first].distance_to(seen.re_estimated[first])
-    return float(np.median(distances)) > _INPUT_DISTANCE
+    return float(np.mean(distances)) > _INPUT_DISTANCE

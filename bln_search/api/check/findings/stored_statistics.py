@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from bln_search.api.check.findings.making import RECALIBRATE, SMALL_BATCH, make_finding, name_layers
+from bln_search.api.check.layers import Moments
 from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding, Variant
 
@@ -43,7 +44,7 @@ def find_not_finite(seen: Observations) -> Finding | None:
         Cause.NOT_FINITE,
         f"{channels} channels of {name_layers(layers)} store a mean or variance that is NaN, infinite or negative.",
         "Estimate the statistics again, and look for mini-batches with such values in training.",
-        variant=Variant.RE_ESTIMATED,
+        variant=seen.re_estimated_variant,
         code=RECALIBRATE,
         layers=layers,
         has_effect=True,
@@ -68,8 +69,8 @@ def find_exchanged(seen: Observations) -> Finding | None:
 
 def find_changed_epsilon(seen: Observations) -> Finding | None:
     """Layers whose ε is not that of their class."""
-    if not seen.other_epsilon:
-        return None
+    if not seen.other_epsilon or not seen.helps(Variant.DEFAULT_EPSILON):
+        return None  # a network may be trained with it
     name, default = next(iter(seen.other_epsilon.items()))
     return make_finding(
         seen,
@@ -90,9 +91,9 @@ def find_momentum_zero(seen: Observations) -> Finding | None:
     return make_finding(
         seen,
         Cause.MOMENTUM_ZERO,
-        f"The momentum of {name_layers(layers)} is 0: training never updates the statistics.",
+        f"The momentum of {name_layers(layers)} is 0: training does not update the statistics.",
         "Estimate the statistics again, and train with a momentum above 0.",
-        variant=Variant.RE_ESTIMATED,
+        variant=seen.re_estimated_variant,
         code=RECALIBRATE,
         layers=layers,
     )
@@ -106,9 +107,9 @@ def find_momentum_one(seen: Observations) -> Finding | None:
     return make_finding(
         seen,
         Cause.MOMENTUM_ONE,
-        f"The momentum of {name_layers(layers)} is 1: they store the statistics of the last mini-batch alone.",
+        f"The momentum of {name_layers(layers)} is 1: training stores the statistics of the last mini-batch alone.",
         "Estimate the statistics again over the training data, and train with a smaller momentum.",
-        variant=Variant.RE_ESTIMATED,
+        variant=seen.re_estimated_variant,
         code=RECALIBRATE,
         layers=layers,
     )
@@ -118,11 +119,11 @@ def find_few_updates(seen: Observations) -> Finding | None:
     """Layers whose moving average still contains its initial values."""
     layers = {}
     for name, layer in seen.layers.items():
-        if layer.updates is None or not layer.has_momentum or name not in seen.re_estimated:
+        estimated = seen.estimated.get(name)
+        if layer.updates is None or not layer.has_momentum or estimated is None:
             continue
         share = 1.0 if layer.updates == 0 else _initial_share(layer.momentum, layer.updates)
-        is_initial = not layer.stored.mean.any() and bool((layer.stored.variance == 1).all())
-        if share > _INITIAL_SHARE and (layer.updates > 0 or is_initial):
+        if share > _INITIAL_SHARE and _looks_like_mixture(layer.stored, estimated, share):
             layers[name] = share
     if not layers:
         return None
@@ -133,7 +134,7 @@ def find_few_updates(seen: Observations) -> Finding | None:
         Cause.FEW_UPDATES,
         f"{name} counts {updates} updates: {share:.0%} of its statistics are still the initial values 0 and 1.",
         "Estimate the statistics again, or train longer.",
-        variant=Variant.RE_ESTIMATED,
+        variant=seen.re_estimated_variant,
         code=RECALIBRATE,
         layers=layers,
     )
@@ -141,24 +142,28 @@ def find_few_updates(seen: Observations) -> Finding | None:
 
 def find_stale(seen: Observations) -> Finding | None:
     """Statistics that do not belong to the weights: the network with statistics estimated again is better."""
-    if not seen.helps(Variant.RE_ESTIMATED):
+    variant = seen.re_estimated_variant
+    if not seen.helps(variant):
         return None
     distances = seen.distances_to_training_data
-    moved = [name for name, distance in distances.items() if not distance <= _STALE_DISTANCE]
     farthest = max(distances, key=lambda name: distances[name] if math.isfinite(distances[name]) else math.inf)
-    reason = (
-        "The weights are an average, and the statistics belong to none of its networks."
-        if seen.is_average
-        else "The weights changed after their last update: by averaging (EMA, SWA), merging, fine-tuning, pruning or "
-        "quantization."
-    )
+    moved = [name for name, distance in distances.items() if not distance <= _STALE_DISTANCE] or [farthest]
+    if seen.is_average:
+        reason = "The weights are an average, and the statistics belong to none of its networks."
+    elif all(layer.has_momentum and layer.momentum is None for layer in seen.layers.values()):
+        reason = "They are means over all of training (momentum=None), in which the weights changed."
+    else:
+        reason = (
+            "The weights may have changed after their last updates: by averaging (EMA, SWA), merging, fine-tuning, "
+            "pruning, quantization, or a large learning rate at the end of training."
+        )
     return make_finding(
         seen,
         Cause.STALE_STATISTICS,
         f"The stored statistics differ from those of the training data with the present weights in {len(moved)} of "
         f"{len(distances)} layers, most in {farthest} (median {distances[farthest]:.2f} deviations). {reason}",
         "Estimate the statistics again with the training data (as update_bn and precise BN do).",
-        variant=Variant.RE_ESTIMATED,
+        variant=variant,
         code=RECALIBRATE,
         layers=moved,
     )
@@ -236,6 +241,12 @@ def find_unused(seen: Observations) -> Finding | None:
         "Nothing, unless other inputs use this branch; its statistics are then those of its last training.",
         layers=layers,
     )
+
+
+def _looks_like_mixture(stored: Moments, estimated: Moments, share: float) -> bool:
+    """Whether statistics are nearer to a mixture with the initial values 0 and 1 than to the estimated ones."""
+    mixture = Moments((1 - share) * estimated.mean, share + (1 - share) * estimated.variance)
+    return float(np.median(stored.distance_to(mixture))) < float(np.median(stored.distance_to(estimated)))
 
 
 def _initial_share(momentum: float | None, updates: int) -> float:
