@@ -154,7 +154,7 @@ def check(
             margin=chosen_margin,
             loss_name=loss.name,
             loss_unit=loss.unit,
-            examples=measured.num_examples,
+            examples=measured.num_examples - next(iter(variants.outcomes.values())).left_out,
             training_examples=0 if training is None else training.examples,
             training_batch_size=0 if training is None else training.batch_size,
             data_digest=measured.compute_data_digest(),

@@ -67,11 +67,7 @@ class _BatchMateSearch:
         """The largest changes found; None where mini-batch statistics are undefined or losses not finite."""
         examples = self._random.choice(len(self._targets), min(_EXAMPLES, len(self._targets)), replace=False)
         try:
-            with (
-                IsolatedPasses(self._measured.network).pass_of_row(0),
-                change(),
-                self._measured.explained_failures(self._measured.name),
-            ):
+            with IsolatedPasses(self._measured.network).pass_of_row(0), change():
                 tried = [self._search_for(int(example)) for example in examples]
         except TooFewValuesError:
             return None

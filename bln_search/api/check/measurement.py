@@ -200,7 +200,7 @@ class MeasuredNetwork:
         """
         passes = IsolatedPasses(self.network)
         try:
-            with ExitStack() as stack, torch.no_grad(), self.explained_failures(self.name):
+            with ExitStack() as stack, torch.no_grad():
                 stack.enter_context(passes.pass_of_row(0))
                 for change in changes:
                     stack.enter_context(change())  # type: ignore[arg-type]
@@ -226,7 +226,8 @@ class MeasuredNetwork:
 
     def call(self, inputs: Inputs) -> Tensor:
         """Outputs of the network in its present state."""
-        return require_output_tensor(self.adapter.network(inputs))
+        with self.explained_failures(self.name):
+            return require_output_tensor(self.adapter.network(inputs))
 
     @contextmanager
     def explained_failures(self, name: str) -> Iterator[None]:
@@ -315,11 +316,10 @@ class MeasuredNetwork:
         unreached = [name for name in self.layers if name not in set(reached)]
         if not unreached:
             return
-        with self.explained_failures(self.name):
-            before = self._call_once(inputs)
-            moved = {name: _move_moments(self.layers[name]) for name in unreached}
-            with stored_statistics(self.layers, moved):
-                after = self._call_once(inputs)
+        before = self._call_once(inputs)
+        moved = {name: _move_moments(self.layers[name]) for name in unreached}
+        with stored_statistics(self.layers, moved):
+            after = self._call_once(inputs)
         is_used = before.shape != after.shape or not torch.equal(before.nan_to_num(), after.nan_to_num())
         if is_used:
             raise ModelError(
@@ -336,7 +336,7 @@ class MeasuredNetwork:
     def depends_on_earlier_passes(self) -> bool:
         """Whether outputs for the first mini-batch change after passes that are not taken back."""
         inputs = self.batches[0][0]
-        with IsolatedPasses(self.network).pass_of_row(0), self.explained_failures(self.name):
+        with IsolatedPasses(self.network).pass_of_row(0):
             before = self.call(inputs)
             self.call(self.batches[-1][0])
             after = self.call(inputs)

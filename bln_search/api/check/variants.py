@@ -83,6 +83,8 @@ class VariantMeasurements:
         size = self.measured.batch_size
         deployed = self.measured.measure(size)
         assert deployed is not None  # statistics are stored
+        if not len(deployed[0].linearized().losses):
+            raise DataError("score= counts no example of validation_loader: every target is ignored, or has weight 0")
         self.outcomes[Variant.DEPLOYED, size] = deployed[0]
         self.is_random = deployed[1].draws_numbers
         self.keeps_state = (

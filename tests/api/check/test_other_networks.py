@@ -215,6 +215,18 @@ def test_a_target_loader_may_be_a_generator(network):
     assert report.check.calibration.stages[-1].examples == 320
 
 
+def test_a_score_of_weighted_examples_counts_those_alone(network):
+    ignored = CLASSES[600:].clone()
+    ignored[:100] = -100
+    validation = [(INPUTS[600:], ignored)]
+    report = check(network, validation=validation, score=nn.CrossEntropyLoss())
+    with torch.no_grad():
+        expected = F.cross_entropy(network(INPUTS[600:]), ignored).item()
+    assert (report.check.examples, report.check.deployed.loss) == (200, pytest.approx(expected, rel=1e-5))
+    with pytest.raises(DataError, match="no example"):
+        check(network, validation=[(INPUTS[600:], torch.full((300,), -100))], score=nn.CrossEntropyLoss())
+
+
 WRONG = {
     "scripted": (torch.jit.script, {}, ModelError),
     "lazy": (lambda _: nn.Sequential(nn.LazyLinear(4), nn.BatchNorm1d(4)), {}, ModelError),
