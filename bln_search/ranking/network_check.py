@@ -57,6 +57,7 @@ CANDIDATES = (
 class Cause(StrEnum):
     """Why the deployed network may be worse than it could be, from the most specific cause to the most general one."""
 
+    NO_BETTER_THAN_CHANCE = "no better than chance"
     NOT_FINITE = "statistics that are not finite"
     LAYERS_IN_TRAINING_MODE = "normalization layers in training mode"
     FROZEN_LAYERS_IN_TRAINING_MODE = "frozen normalization layers in training mode"
@@ -129,7 +130,8 @@ class Finding(StoredAnalysisModel):
         variant: The variant with the remedy; None where none was tried.
         recovered: Loss of the deployed network minus loss with the remedy; None without a variant, and where the
             deployed loss is not finite.
-        has_effect: Whether the remedy helps significantly, by more than the margin. Otherwise the finding is a note.
+        has_effect: Whether the remedy helps significantly, by more than the margin. Otherwise the finding is a note:
+            its remedy changed little, or was not tried.
     """
 
     cause: Cause
@@ -234,6 +236,7 @@ class NetworkCheck(StoredAnalysisModel):
         data_digest: SHA-256 of the validation inputs and targets.
         versions: Versions of Python, torch and bln-search.
         device: Device of the network.
+        was_in_training_mode: Whether the network was given in training mode, and checked in evaluation mode.
         seconds: Duration.
     """
 
@@ -256,6 +259,7 @@ class NetworkCheck(StoredAnalysisModel):
     data_digest: str
     versions: dict[str, str]
     device: str
+    was_in_training_mode: bool = False
     seconds: float
 
     @property

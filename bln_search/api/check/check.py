@@ -160,6 +160,7 @@ def check(
             data_digest=measured.compute_data_digest(),
             versions={"python": platform.python_version(), "torch": torch.__version__, "bln-search": VERSION},
             device=str(find_network_device(inner)),
+            was_in_training_mode=inner.training,
             seconds=time.monotonic() - start,
         ),
         rank_variants(variants),

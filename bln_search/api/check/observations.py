@@ -36,6 +36,7 @@ class Observations:
         is_average: Whether the network is an average of weights, by the class of its wrapper.
         depends_on_batch: Whether outputs of the deployed network depend on batch-mates.
         dependence: By how much, for each variant where they do.
+        chance: Loss of a constant prediction by class frequencies; None where targets are no classes.
         copies: Number of copies of the network; layers of which they have other statistics, with the distance.
         margin: Difference of mean losses up to which variants are practically equal.
     """
@@ -60,6 +61,7 @@ class Observations:
     is_average: bool = False
     depends_on_batch: bool = False
     dependence: tuple[BatchDependence, ...] = ()
+    chance: float | None = None
     copies: tuple[tuple[str, float], ...] = ()
 
     @property

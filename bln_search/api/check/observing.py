@@ -14,7 +14,9 @@ from bln_search.api.check.observations import Observations
 from bln_search.api.check.variants import VariantMeasurements
 from bln_search.api.check.wrappers import unwrap_network
 from bln_search.core.errors import ModelError
+from bln_search.evaluation.class_counts import ClassCounter
 from bln_search.ranking.network_check import CheckedVariant, Variant
+from bln_search.tasks.cross_entropy import cross_entropy_and_correctness
 
 _ROUNDING = 1e-6
 """Median distance of the statistics of copies, in deviations, up to which they are equal."""
@@ -58,8 +60,20 @@ def observe(
         is_average=is_average,
         depends_on_batch=depends,
         dependence=dependence,
+        chance=_compute_chance_loss(variants),
         copies=_find_layers_with_other_statistics(variants, copies),
     )
+
+
+def _compute_chance_loss(variants: VariantMeasurements) -> float | None:
+    """The cross-entropy of a constant prediction by class frequencies; None for another score."""
+    if variants.measured.score is not cross_entropy_and_correctness:
+        return None
+    counter = ClassCounter()
+    for _ in counter.iter_batches_and_count_targets(variants.measured.batches):
+        pass
+    baseline = counter.class_prior_baseline
+    return None if baseline is None else baseline.loss
 
 
 def check_copies(network: nn.Module, copies: Sequence[nn.Module]) -> None:

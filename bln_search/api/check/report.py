@@ -17,6 +17,7 @@ from bln_search.reports.check.sentences import (
     condition_sentence,
     dependence_sentence,
     finding_lines,
+    mode_sentences,
     verdict_sentence,
 )
 from bln_search.reports.check.table import make_variant_table
@@ -94,5 +95,12 @@ class CheckReport(ResultTable):
         dependence = [dependence_sentence(found) for found in self.check.dependence]
         conditions = [condition_sentence(condition) for condition in self.check.conditions]
         calibration = [] if self.check.calibration is None else [calibration_sentence(self.check.calibration)]
-        lines = [verdict_sentence(self.check), *findings, *dependence, *conditions, *calibration]
+        lines = [
+            *mode_sentences(self.check),
+            verdict_sentence(self.check),
+            *findings,
+            *dependence,
+            *conditions,
+            *calibration,
+        ]
         return make_variant_table(self.check), lines

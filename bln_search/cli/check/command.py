@@ -59,19 +59,30 @@ def check(
     The network is measured as it is, with statistics estimated again, and with those of the mini-batch, on the same
     examples. FILE.py:NAME runs this file on this machine.
     """
-    if report is not None:
-        check_output_path_writable(report)
+    if report is not None and report.suffix not in (".html", ".json"):
+        raise DataError(f"--report: {report} ends in neither .html nor .json")
+    for path in filter(None, (report, table)):
+        check_output_path_writable(path)
+    names = [text.partition("=")[0] for text in condition or ()]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise DataError(f"--condition: {repeated} is given twice: give each condition a name of its own")
     options = loaders.DataOptions(
-        batch_size, image_size, _parse_numbers(mean, "--mean"), _parse_numbers(deviation, "--deviation"), target_column
+        batch_size,
+        image_size,
+        _parse_numbers(mean, "--mean"),
+        _parse_numbers(deviation, "--deviation"),
+        target_column,
+        loaders.find_classes([train, validation]),
     )
     loaded = networks.load_network(network, weights, classes)
     done = check_network(
         loaded,
-        None if train is None else loaders.load_data(train, "--train", options),
+        None if train is None else loaders.load_data(train, "--train", options, needs_targets=False),
         loaders.load_data(validation, "--validation", options),
-        target_loader=None if target is None else loaders.load_data(target, "--target", options),
+        target_loader=None if target is None else loaders.load_data(target, "--target", options, needs_targets=False),
         conditions=dict(_load_condition(text, options) for text in condition or ()),
-        at=[int(size) for size in _parse_numbers(at, "--at")] if at else None,
+        at=_parse_sizes(at) if at else None,
     )
     results.print(str(done), markup=False, highlight=False)
     if table is not None:
@@ -88,6 +99,16 @@ def _load_condition(text: str, options: loaders.DataOptions) -> tuple[str, Loade
     if not separator or not name:
         raise DataError(f"--condition: {text!r} is no name with data, as in night=images/night")
     return name, loaders.load_data(reference, f"--condition {name}", options)
+
+
+def _parse_sizes(text: str) -> list[int]:
+    try:
+        sizes = [int(part) for part in text.split(",")]
+    except ValueError:
+        sizes = []
+    if not sizes or min(sizes) < 1:
+        raise DataError(f"--at: {text!r} is no list of whole numbers of at least 1, as in 1,8,64")
+    return sizes
 
 
 def _parse_numbers(text: str, option: str) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from bln_search.api.inputs.loaders import Loader
 from bln_search.cli.check.references import call_reference, is_python_reference
@@ -34,6 +34,7 @@ class DataOptions:
         mean: Mean of each channel that is subtracted from images in 0–1.
         deviation: Deviation of each channel by which they are divided.
         target_column: Column of the targets in a table.
+        classes: Names of the classes of image folders, which are numbered in this order; empty without such folders.
     """
 
     batch_size: int
@@ -41,10 +42,31 @@ class DataOptions:
     mean: tuple[float, ...]
     deviation: tuple[float, ...]
     target_column: str
+    classes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Raise DataError for means and deviations that fit no image."""
+        if len(self.mean) != len(self.deviation) or len(self.mean) not in (1, 3):
+            raise DataError("--mean and --deviation have one value for grey images, or three for colour images")
+        if not all(value > 0 for value in self.deviation):
+            raise DataError("--deviation: each value is above 0")
 
 
-def load_data(reference: str, option: str, options: DataOptions) -> Loader:
-    """A loader of mini-batches with targets, in a fixed order.
+def find_classes(references: Sequence[str | None]) -> tuple[str, ...]:
+    """Names of the classes of the first folder that has some."""
+    folders = [Path(reference) for reference in references if reference is not None and Path(reference).is_dir()]
+    names = (tuple(sorted(path.name for path in folder.iterdir() if path.is_dir())) for folder in folders)
+    return next(filter(None, names), ())
+
+
+def load_data(reference: str, option: str, options: DataOptions, *, needs_targets: bool = True) -> Loader:
+    """A loader of mini-batches with targets, of files in one random order.
+
+    Args:
+        reference: See `FORMS`.
+        option: The option that gave it, for messages.
+        options: How files are read.
+        needs_targets: Whether data without targets are refused; otherwise mini-batches may be inputs alone.
 
     Raises:
         DataError: The reference names no data, or they cannot be read.
@@ -54,29 +76,45 @@ def load_data(reference: str, option: str, options: DataOptions) -> Loader:
         loader: Loader = call_reference(reference, option)
         return loader
     if path.is_dir():
-        return DataLoader(_ImageFolder(path, option, options), options.batch_size)
+        return _make_loader(_ImageFolder(path, option, options, needs_targets=needs_targets), options)
     read = {".npz": _read_arrays, ".parquet": _read_table, ".csv": _read_table}.get(path.suffix)
     if read is None:
         raise DataError(f"{option}: {reference!r} names no data: give {FORMS}")
     if not path.is_file():
         raise DataError(f"{option}: there is no file {path}")
-    inputs, targets = read(path, option, options)
-    if len(inputs) != len(targets) or not len(inputs):
-        raise DataError(f"{option}: {path} has {len(inputs)} inputs and {len(targets)} targets")
-    return DataLoader(TensorDataset(inputs, targets), options.batch_size)
+    inputs, targets = read(path, option, options, needs_targets)
+    if not len(inputs) or (targets is not None and len(inputs) != len(targets)):
+        raise DataError(
+            f"{option}: {path} has {len(inputs)} inputs and {0 if targets is None else len(targets)} targets"
+        )
+    return _make_loader(TensorDataset(inputs, *([] if targets is None else [targets])), options)
 
 
-class _ImageFolder(Dataset[tuple[Tensor, int]]):
-    """Images in one folder for each class; classes are numbered in the order of their names."""
+def _make_loader(examples: Dataset[Any], options: DataOptions) -> Loader:
+    """Mini-batches in one random order: those of sorted data would have statistics of one class each."""
+    order = np.random.default_rng(0).permutation(len(examples)).tolist()  # type: ignore[arg-type]
+    return DataLoader(Subset(examples, order), options.batch_size)
 
-    def __init__(self, folder: Path, option: str, options: DataOptions) -> None:
-        classes = sorted(path for path in folder.iterdir() if path.is_dir())
+
+class _ImageFolder(Dataset[Any]):
+    """Images in one folder for each class; or images alone, where no targets are needed."""
+
+    def __init__(self, folder: Path, option: str, options: DataOptions, *, needs_targets: bool) -> None:
+        folders = sorted(path for path in folder.iterdir() if path.is_dir())
+        unknown = next((path.name for path in folders if path.name not in options.classes), None)
+        if unknown is not None and needs_targets:
+            raise DataError(
+                f"{option}: the folder {unknown} of {folder} is no class of the training data, which has "
+                f"{', '.join(options.classes[:10])}"
+            )
         self._files = [
-            (path, number)
-            for number, each in enumerate(classes)
-            for path in sorted(each.rglob("*"))
-            if path.suffix.lower() in _IMAGES
+            (path, -1 if unknown is not None else options.classes.index(each.name))
+            for each in folders
+            for path in _list_images(each.rglob("*"))
         ]
+        self._has_targets = bool(folders) and unknown is None
+        if not folders and not needs_targets:
+            self._files = [(path, -1) for path in _list_images(folder.iterdir())]
         if not self._files:
             raise DataError(f"{option}: {folder} has no images in folders of classes, as {folder}/cat/1.jpg")
         self._options, self._option = options, option
@@ -84,42 +122,57 @@ class _ImageFolder(Dataset[tuple[Tensor, int]]):
     def __len__(self) -> int:
         return len(self._files)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+    def __getitem__(self, index: int) -> Tensor | tuple[Tensor, int]:
         path, number = self._files[index]
-        return self._read(path), number
+        image = self._read(path)
+        return (image, number) if self._has_targets else image
 
     def _read(self, path: Path) -> Tensor:
         try:
             images: Any = import_module("PIL.Image")
         except ModuleNotFoundError as error:
             raise MissingPackageError(error.name, extra=None) from None
-        size = self._options.image_size
+        size, channels = self._options.image_size, len(self._options.mean)
         try:
             with images.open(path) as file:
-                image = file.convert("RGB")
+                image = file.convert("RGB" if channels == 3 else "L")
                 scale = size / min(image.size)
                 image = image.resize([max(size, round(side * scale)) for side in image.size], images.BILINEAR)
         except OSError as error:
             raise DataError(f"{self._option}: {path} is no image that can be read ({error})") from error
         left, top = ((side - size) // 2 for side in image.size)
-        pixels = torch.from_numpy(np.array(image.crop((left, top, left + size, top + size)))).permute(2, 0, 1)
-        mean, deviation = (
-            torch.tensor(values).reshape(-1, 1, 1) for values in (self._options.mean, self._options.deviation)
-        )
-        return (pixels.float() / 255 - mean) / deviation
+        pixels = np.array(image.crop((left, top, left + size, top + size))).reshape(size, size, channels)
+        mean, deviation = (np.array(values, np.float32) for values in (self._options.mean, self._options.deviation))
+        scaled = (pixels.astype(np.float32) / 255 - mean) / deviation
+        return torch.from_numpy(np.ascontiguousarray(scaled.transpose(2, 0, 1)))
 
 
-def _read_arrays(path: Path, option: str, options: DataOptions) -> tuple[Tensor, Tensor]:  # noqa: ARG001 - one signature
+def _list_images(paths: Iterable[Path]) -> list[Path]:
+    return sorted(path for path in paths if path.suffix.lower() in _IMAGES)
+
+
+def _read_arrays(
+    path: Path,
+    option: str,
+    options: DataOptions,  # noqa: ARG001 - one signature
+    needs_targets: bool,  # noqa: FBT001
+) -> tuple[Tensor, Tensor | None]:
     try:
         with np.load(path, allow_pickle=False) as arrays:
-            return _as_inputs(_take(arrays, _INPUT_KEYS, path, option)), _as_targets(
-                _take(arrays, _TARGET_KEYS, path, option)
-            )
+            inputs = _as_inputs(_take(arrays, _INPUT_KEYS, path, option))
+            if not needs_targets and not any(key in arrays for key in _TARGET_KEYS):
+                return inputs, None
+            return inputs, _as_targets(_take(arrays, _TARGET_KEYS, path, option))
     except (OSError, ValueError) as error:
         raise DataError(f"{option}: {path} cannot be read ({error})") from error
 
 
-def _read_table(path: Path, option: str, options: DataOptions) -> tuple[Tensor, Tensor]:
+def _read_table(
+    path: Path,
+    option: str,
+    options: DataOptions,
+    needs_targets: bool,  # noqa: FBT001 - one signature
+) -> tuple[Tensor, Tensor | None]:
     module = "pyarrow.parquet" if path.suffix == ".parquet" else "pyarrow.csv"
     try:
         reader = import_module(module)
@@ -130,23 +183,29 @@ def _read_table(path: Path, option: str, options: DataOptions) -> tuple[Tensor, 
         table = read(path)
     except (OSError, ValueError) as error:
         raise DataError(f"{option}: {path} cannot be read ({error})") from error
-    if options.target_column not in table.column_names:
+    if needs_targets and options.target_column not in table.column_names:
         raise DataError(
             f"{option}: {path} has no column {options.target_column!r}: name the column of the targets with "
-            f"--target-column; it has {', '.join(table.column_names[:10])}"
+            f"--target-column; it has {', '.join(table.column_names[:5])}, … {', '.join(table.column_names[-5:])}"
         )
+    if not table.num_rows:
+        raise DataError(f"{option}: {path} has no rows")
     columns: list[np.ndarray[Any, Any]] = []
+    targets: np.ndarray[Any, Any] | None = None
     for name in table.column_names:
         values = np.array(table[name])  # a copy that can be written
         if values.dtype.kind not in "biuf":
-            raise DataError(f"{option}: the column {name!r} of {path} holds no numbers: leave it out, or encode it")
+            raise DataError(
+                f"{option}: the column {name!r} of {path} holds no numbers: leave it out, or encode it as numbers "
+                "(classes from 0)"
+            )
         if name == options.target_column:
             targets = values
         else:
             columns.append(values)
     if not columns:
         raise DataError(f"{option}: {path} has no column beside {options.target_column!r}")
-    return _as_inputs(np.stack(columns, axis=1)), _as_targets(targets)
+    return _as_inputs(np.stack(columns, axis=1)), None if targets is None else _as_targets(targets)
 
 
 def _take(arrays: Any, keys: Sequence[str], path: Path, option: str) -> np.ndarray[Any, Any]:

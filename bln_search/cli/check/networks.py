@@ -43,6 +43,8 @@ def load_network(reference: str, weights: Path | None, classes: int | None) -> n
         raise ModelError(
             f"{reference} is a {type(network).__name__}, not an nn.Module: name a function that returns one"
         )
+    if classes is not None and library not in _LIBRARIES:
+        raise ModelError("--classes is for networks of timm and torchvision: this function makes its own")
     if weights is not None:
         load_weights(network, weights)
     return network
@@ -54,9 +56,16 @@ def load_weights(network: nn.Module, path: Path) -> None:
     try:
         missing, unexpected = network.load_state_dict(state, strict=False)
     except RuntimeError as error:
-        raise ModelError(f"the weights of {path} do not fit this {type(network).__name__}: {error}") from error
+        mismatches = [line.strip() for line in str(error).splitlines()[1:]]
+        first = mismatches[0] if mismatches else str(error)
+        raise ModelError(
+            f"{path} does not fit this {type(network).__name__} ({len(mismatches)} mismatches): {first}"
+        ) from error
     if missing or unexpected:
-        problem = [f"lacks {missing[0]}" if missing else "", f"has {unexpected[0]} beside them" if unexpected else ""]
+        problem = [
+            f"lacks {missing[0]}" if missing else "",
+            f"has {unexpected[0]}, which the network lacks" if unexpected else "",
+        ]
         raise ModelError(
             f"{path} does not fit this {type(network).__name__}: it {' and '.join(filter(None, problem))} "
             f"({len(missing)} missing, {len(unexpected)} unexpected)"
@@ -73,12 +82,14 @@ def _read_state(path: Path) -> Mapping[str, Tensor]:
             loaded = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:
         raise DataError(
-            f"--weights: {path} cannot be read as a state dict ({type(error).__name__}: {error}): save it with "
-            "torch.save(model.state_dict(), file) or as safetensors"
+            f"--weights: {path} cannot be read as a state dict ({type(error).__name__}); a file of a whole network "
+            "cannot either: save it with torch.save(model.state_dict(), file) or as safetensors"
         ) from error
     for key in ("state_dict", "model"):
         if isinstance(loaded, Mapping) and isinstance(loaded.get(key), Mapping):
             loaded = loaded[key]
+    if isinstance(loaded, Mapping) and loaded and all(str(name).startswith("module.") for name in loaded):
+        loaded = {name.removeprefix("module."): value for name, value in loaded.items()}  # of DataParallel
     if not isinstance(loaded, Mapping) or not all(isinstance(value, Tensor) for value in loaded.values()):
         raise DataError(f"--weights: {path} holds no state dict, which has a tensor for each name")
     return loaded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -34,7 +35,19 @@ def call_reference(reference: str, option: str) -> Any:
     value = getattr(module, name)
     if isinstance(value, type) or not callable(value) or hasattr(value, "state_dict"):
         return value
+    if _needs_arguments(value):
+        raise DataError(f"{option}: {reference} needs arguments: name a function without any")
     return _run(value, f"{option}: {reference}()")
+
+
+def _needs_arguments(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        each.default is each.empty and each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD) for each in parameters
+    )
 
 
 def _import_file(path: Path, option: str) -> ModuleType:
@@ -73,4 +86,4 @@ def _run(function: Callable[[], Any], what: str) -> Any:
         place = ""
         if traceback is not None:
             place = f" ({Path(traceback.tb_frame.f_code.co_filename).name}, line {traceback.tb_lineno})"
-        raise DataError(f"{what} raised {type(error).__name__}: {error}{place}") from error
+        raise DataError(f"{what} raised {type(error).__name__}: {str(error).partition(chr(10))[0]}{place}") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.ranking.network_check import NetworkCheck, Variant
+from bln_search.ranking.network_check import CheckVerdict, NetworkCheck, Variant
 from bln_search.reports.charts.batch_sizes import criterion_values_by_batch_size_chart
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.check.sentences import (
@@ -10,6 +10,8 @@ from bln_search.reports.check.sentences import (
     calibration_sentence,
     condition_sentence,
     dependence_sentence,
+    effect_note,
+    mode_sentences,
     verdict_sentence,
 )
 from bln_search.reports.check.table import make_variant_table
@@ -24,6 +26,7 @@ from bln_search.reports.page.blocks import (
     figures_of_existing_charts,
 )
 from bln_search.reports.page.html import render_page_html
+from bln_search.reports.tables.columns import join_column_legends
 
 _STEADY = (Variant.DEPLOYED, Variant.RE_ESTIMATED, Variant.RE_ESTIMATED_ON_VALIDATION)
 """Variants with the same outputs at every mini-batch size, which are drawn as horizontal lines."""
@@ -44,7 +47,11 @@ def render_check_html(check: NetworkCheck) -> str:
 
 
 def _verdict_section(check: NetworkCheck) -> Section:
-    blocks: list[Block] = [Paragraph(verdict_sentence(check)), DefinitionList(_main_figures(check))]
+    blocks: list[Block] = [
+        Paragraph(verdict_sentence(check), warning=check.verdict is CheckVerdict.CHANGE),
+        *map(Paragraph, mode_sentences(check)),
+        DefinitionList(_main_figures(check)),
+    ]
     return Section("verdict", "Verdict", [*blocks, *figures_of_existing_charts(_loss_chart(check))])
 
 
@@ -67,10 +74,13 @@ def _loss_chart(check: NetworkCheck) -> Chart | None:
     if len(sizes) < 2:
         return None
     lines: dict[str, list[float | None]] = {}
-    for variant in _STEADY:
+    depends = any(found.variant is Variant.DEPLOYED for found in check.dependence)
+    for variant in dict.fromkeys((*_STEADY, check.chosen)):
         row = check.find(variant)
-        if row is not None and row.loss is not None:
-            lines[str(variant)] = [row.loss] * len(sizes)
+        if variant is Variant.MINI_BATCH or row is None or row.loss is None:
+            continue
+        is_point = depends and variant is Variant.DEPLOYED  # it was measured at one size
+        lines[str(variant)] = [row.loss if size == row.batch_size or not is_point else None for size in sizes]
     of_mini_batch = [check.find(Variant.MINI_BATCH, size) for size in sizes]
     lines[str(Variant.MINI_BATCH)] = [None if row is None else row.loss for row in of_mini_batch]
     columns = ([line[index] for line in lines.values()] for index in range(len(sizes)))
@@ -87,17 +97,19 @@ def _loss_chart(check: NetworkCheck) -> Chart | None:
 
 def _finding_section(check: NetworkCheck) -> Section:
     blocks: list[Block] = []
-    for finding in check.findings:
-        kind = "" if finding.has_effect else " (no effect on these data)"
-        blocks.append(Paragraph(f"{finding.cause[0].upper()}{finding.cause[1:]}{kind}", warning=finding.has_effect))
-        blocks += [Paragraph(finding.evidence), Paragraph(finding.remedy)]
+    for number, finding in enumerate(check.findings, start=1):
+        title = f"{number}. {finding.cause[0].upper()}{finding.cause[1:]}{effect_note(finding)}"
+        blocks.append(Paragraph(title, warning=finding.has_effect))
+        blocks += [Paragraph(finding.evidence), Paragraph(f"What to do: {finding.remedy}")]
         blocks += [Code(finding.code)] if finding.code else []
     blocks += [Paragraph(dependence_sentence(found)) for found in check.dependence]
     return Section("findings", "Findings", blocks or [Paragraph("None.")])
 
 
 def _variant_section(check: NetworkCheck) -> Section:
-    return Section("measured", "What was measured", [Table(make_variant_table(check))])
+    table = make_variant_table(check)
+    legend = Paragraph(f"{join_column_legends(table.columns)}.")
+    return Section("measured", "What was measured", [Table(table), legend])
 
 
 def _shift_section(check: NetworkCheck) -> Section:

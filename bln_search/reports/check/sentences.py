@@ -34,6 +34,8 @@ def verdict_sentence(check: NetworkCheck) -> str:
     margin = f"{check.margin:.2g}{f' {check.loss_unit}' if check.loss_unit else ''}"
     if check.verdict is CheckVerdict.KEEP:
         return f"Leave it alone: no change tried is better by more than {margin} (95 % confidence)."
+    if check.deployed.loss is None and check.verdict is CheckVerdict.CANNOT_TELL:
+        return "Cannot tell: the loss is not finite, whatever statistics are used. Look at the weights and the inputs."
     if check.verdict is CheckVerdict.CANNOT_TELL:
         return (
             f"Cannot tell: with {check.examples:,} examples a change may or may not be better by more than {margin}. "
@@ -44,11 +46,36 @@ def verdict_sentence(check: NetworkCheck) -> str:
     return f"Change it: the network is better {VARIANT_SENTENCES[check.chosen]}, {_gain_text(chosen)}."
 
 
+def mode_sentences(check: NetworkCheck) -> list[str]:
+    """How evaluation mode compares with training mode, and in which mode the network was given."""
+    sentences = []
+    if check.was_in_training_mode:
+        sentences.append("The network was given in training mode; it was checked in evaluation mode.")
+    training, deployed = check.find(Variant.TRAINING_MODE), check.deployed
+    if training is not None and training.loss is not None and deployed.loss is not None:
+        difference = training.difference
+        is_known = difference is not None and (difference.high < 0 or difference.low > 0)
+        relation = (
+            "not significantly different" if not is_known else "worse" if training.loss < deployed.loss else "better"
+        )
+        sentences.append(
+            f"eval() is {relation}: its loss is {format_loss(deployed.loss)}, that of train() on the same examples "
+            f"{format_loss(training.loss)}."
+        )
+    return sentences
+
+
+def effect_note(finding: Finding) -> str:
+    """Why a finding without effect is a note."""
+    if finding.has_effect:
+        return ""
+    return " (its remedy was not tried)" if finding.variant is None else " (no effect on these data)"
+
+
 def finding_lines(number: int, finding: Finding) -> list[str]:
     """A finding: its cause with the evidence, then the remedy, then code."""
-    kind = "" if finding.has_effect else " (no effect on these data)"
     return [
-        f"{number}. {finding.cause[0].upper()}{finding.cause[1:]}{kind}: {finding.evidence}",
+        f"{number}. {finding.cause[0].upper()}{finding.cause[1:]}{effect_note(finding)}: {finding.evidence}",
         f"   → {finding.remedy}",
         *(f"       {line}" for line in finding.code.splitlines()),
     ]
@@ -71,8 +98,8 @@ def dependence_sentence(found: BatchDependence) -> str:
 def condition_sentence(condition: CheckedCondition) -> str:
     """What is best under another condition."""
     enough = ""
-    if condition.calibration is not None and condition.calibration.sufficient is not None:
-        enough = f" {condition.calibration.sufficient:,} of its inputs suffice for its statistics."
+    if condition.calibration is not None and condition.chosen is Variant.RE_ESTIMATED_ON_VALIDATION:
+        enough = _sufficient_text(condition.calibration)
     deployed, chosen = condition.variants[0], next(r for r in condition.variants if r.variant is condition.chosen)
     loss = "not finite" if deployed.loss is None else format_loss(deployed.loss)
     if condition.verdict is CheckVerdict.CHANGE and chosen.loss is not None:
@@ -88,12 +115,22 @@ def calibration_sentence(calibration: Calibration) -> str:
         f"{stage.examples:,}: {'not finite' if stage.loss is None else format_loss(stage.loss)}"
         for stage in calibration.stages
     )
-    enough = (
-        "more examples may help"
-        if calibration.sufficient is None
-        else f"{calibration.sufficient:,} unlabelled examples suffice"
-    )
-    return f"Loss by the number of target examples: {losses}; {enough}."
+    last = calibration.stages[-1].difference
+    if last is not None and last.low > 0:
+        enough = " They make the network worse on the validation data: validate on data of that domain."
+    else:
+        enough = _sufficient_text(calibration)
+    return f"Loss by the number of target examples: {losses}.{enough}"
+
+
+def _sufficient_text(calibration: Calibration) -> str:
+    """How many unlabelled examples suffice, where they help."""
+    last = calibration.stages[-1].difference
+    if last is None or not last.high < 0:
+        return ""
+    if calibration.sufficient is None:
+        return " More unlabelled examples may help."
+    return f" {calibration.sufficient:,} unlabelled examples suffice."
 
 
 def _gain_text(row: CheckedVariant) -> str:

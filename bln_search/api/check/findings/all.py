@@ -9,6 +9,7 @@ from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding
 
 _FINDERS = (
+    data.find_chance,
     stored_statistics.find_not_finite,
     modes.find_layers_in_training_mode,
     modes.find_randomness,

@@ -15,6 +15,20 @@ _INPUT_DISTANCE = 0.15
 """Mean distance of the moments in the first layer, in deviations, from which inputs differ."""
 
 
+def find_chance(seen: Observations) -> Finding | None:
+    """Networks that predict no better than the class frequencies, whatever their statistics are."""
+    losses = [row.loss for row in seen.variants.values() if row.loss is not None]
+    if seen.chance is None or not losses or min(losses) < seen.chance:
+        return None
+    return make_finding(
+        seen,
+        Cause.NO_BETTER_THAN_CHANCE,
+        f"No variant has a loss below {seen.chance:.4f}, that of a constant prediction by class frequencies.",
+        "Check the weights, the order of the classes, and the labels: no statistics repair these.",
+        has_effect=True,
+    )
+
+
 def find_other_preprocessing(seen: Observations) -> Finding | None:
     """Validation inputs with another scale or offset, which explains the loss."""
     training, validation = seen.training_inputs, seen.validation_inputs
@@ -43,8 +57,8 @@ def find_other_domain(seen: Observations) -> Finding | None:
     return make_finding(
         seen,
         Cause.OTHER_DOMAIN,
-        "Statistics of these inputs fit them better than those of the training inputs: the data come from another "
-        "domain.",
+        "Statistics of these inputs fit them better than those of the training inputs: the data may come from "
+        "another domain.",
         "Estimate the statistics from unlabelled inputs of the domain where the network is used.",
         variant=variant,
         code="model = bln_search.recalibrate(model, loader_of_that_domain)",

@@ -43,10 +43,15 @@ def make_finding(
 
 
 def name_layers(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
-    shown = ", ".join(name or "the network itself" for name in names[:_NAMED_LAYERS])
+    """Layers by their names: the first ones, and how many more there are."""
+    shown = ", ".join(names[:_NAMED_LAYERS])
     more = len(names) - _NAMED_LAYERS
-    return f"{shown} and {more} more" if more > 0 else shown
+    return f"{'layers' if len(names) > 1 else 'layer'} {shown}{f' and {more} more' if more > 0 else ''}"
+
+
+def sentence_start(text: str) -> str:
+    """The text with a capital letter."""
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _describe_recovery(seen: Observations, variant: Variant) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.api.check.findings.making import make_finding, name_layers
+from bln_search.api.check.findings.making import make_finding, name_layers, sentence_start
 from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding, Variant
 
@@ -35,9 +35,9 @@ def find_layers_in_training_mode(seen: Observations) -> Finding | None:
     return make_finding(
         seen,
         Cause.LAYERS_IN_TRAINING_MODE,
-        f"{name_layers(layers)} are in training mode, the network is in evaluation mode: they use the statistics of "
-        "the mini-batch, and update the stored ones.",
-        "Call model.eval() after every change of modes.",
+        f"The network is in evaluation mode, and {name_layers(layers)} in training mode, with the statistics of the "
+        "mini-batch and updates of the stored ones.",
+        "Call model.eval() before inference, and after each call of model.train().",
         variant=Variant.EVALUATION_MODE,
         code=_EVALUATE,
         layers=layers,
@@ -54,7 +54,7 @@ def find_randomness(seen: Observations) -> Finding | None:
         return make_finding(
             seen,
             Cause.RANDOMNESS,
-            f"{name_layers(names)} ({kinds}) are in training mode: outputs for the same input differ.",
+            f"{sentence_start(name_layers(names))} ({kinds}): in training mode, so outputs for the same input differ.",
             "Call model.eval() before the network is used.",
             variant=Variant.EVALUATION_MODE,
             code=_EVALUATE,
@@ -75,7 +75,7 @@ def find_batch_dependence(seen: Observations) -> Finding | None:
     measured = next((each for each in seen.dependence if each.variant is Variant.DEPLOYED), None)
     by = f" One example's loss changes by up to {measured.largest_change:.3g}." if measured else ""
     without = seen.layers_without_statistics
-    layers = f" {name_layers(without)} store no statistics (track_running_stats=False)." if without else ""
+    layers = f" Without stored statistics (track_running_stats=False): {name_layers(without)}." if without else ""
     return make_finding(
         seen,
         Cause.BATCH_DEPENDENCE,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from bln_search.api.check.findings.making import RECALIBRATE, SMALL_BATCH, make_finding, name_layers
+from bln_search.api.check.findings.making import RECALIBRATE, SMALL_BATCH, make_finding, name_layers, sentence_start
 from bln_search.api.check.layers import Moments
 from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding, Variant
@@ -132,8 +132,10 @@ def find_few_updates(seen: Observations) -> Finding | None:
     return make_finding(
         seen,
         Cause.FEW_UPDATES,
-        f"{name} counts {updates} updates: {share:.0%} of its statistics are still the initial values 0 and 1.",
-        "Estimate the statistics again, or train longer.",
+        f"{sentence_start(name_layers(list(layers)))}: updated too rarely, {name} {updates} times, so {share:.0%} of "
+        "its statistics are the initial values 0 and 1. Averages of weights (EMA, SWA) without their buffers are such "
+        "a case.",
+        "Estimate the statistics again.",
         variant=seen.re_estimated_variant,
         code=RECALIBRATE,
         layers=layers,
