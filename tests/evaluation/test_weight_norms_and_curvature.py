@@ -89,3 +89,11 @@ def test_nothing_is_recorded_in_the_memory_of_mbn() -> None:
     measure(network)
     assert torch.equal(network[1].memory, before)
     assert all(layer.training for layer in network.modules())
+
+
+def test_no_hook_is_left_behind():
+    network = network_of(BN)
+    measure_weight_norms_and_curvature(
+        network, torch.randn(8, 2, 6, 6, dtype=torch.float64), epoch=1, learning_rate=0.1, seed=0
+    )
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in network.modules())

@@ -9,6 +9,7 @@ from torch import nn
 
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.evaluation.checks.numerical_comparison import (
+    _perturb_by_rounding,
     is_rounding_error,
     loss_distance_in_tolerances,
     output_distance_in_tolerances,
@@ -86,3 +87,10 @@ def test_outputs_differ_by_the_largest_ratio_to_their_tolerance(dtype):
         for i, j in np.ndindex(7, 3)
     )
     assert output_distance_in_tolerances(fused, plain) == pytest.approx(expected, rel=1e-6)
+
+
+def test_integral_values_are_not_rounded_as_they_may_be_ids():
+    x = torch.tensor([3.0, -2.0, 0.0, 0.3, -1.7], dtype=torch.float64)
+    moved = _perturb_by_rounding(x, torch.Generator().manual_seed(0)) - x
+    assert (moved[:3] == 0).all()
+    torch.testing.assert_close(moved[3:].abs(), x[3:].abs() * torch.finfo(x.dtype).eps, rtol=0.6, atol=0)

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from bln_search.ranking.paired.crossed_anova import ContrastVariances
-from bln_search.ranking.paired.seed_variances import _BASE_ROWS, _EM_STEPS, estimate_seed_variances
+from bln_search.ranking.paired.seed_variances import _BASE_ROWS, _EM_STEPS, _upper_tail, estimate_seed_variances
 from tests.ranking.tables import band
 from tests.support.tiers import part, thinned
 
@@ -160,3 +160,10 @@ def test_many_seeds_keep_their_precision():
     means = draw_means(np.random.default_rng(0), 600, np.ones(6))
     (first, second), found = test_rows(means)
     np.testing.assert_allclose(found.p, stats.ttest_rel(means[:, first], means[:, second]).pvalue, atol=0.02)
+
+
+@pytest.mark.parametrize(("degrees", "tolerance"), [(3, 1e-12), (99, 1e-12), (1_000, 3e-3), (10_000, 1e-4)])
+def test_tails_are_those_of_students_t(degrees, tolerance):
+    z = np.linspace(0, 6, 13)
+    found = _upper_tail(z, np.full(len(z), float(degrees)))
+    np.testing.assert_allclose(found, stats.t.sf(z, degrees), rtol=tolerance)

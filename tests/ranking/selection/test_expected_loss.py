@@ -12,7 +12,7 @@ from scipy import stats
 from bln_search.ranking.paired import OutcomeTable
 from bln_search.ranking.paired.compare import compare_with_best
 from bln_search.ranking.paired.difference_prior import estimate_difference_prior
-from bln_search.ranking.selection.expected_loss import DifferencePrior
+from bln_search.ranking.selection.expected_loss import DifferencePrior, may_replace
 
 
 @pytest.mark.parametrize("difference", [0.0, 0.5, 1.0])
@@ -97,3 +97,10 @@ def test_extreme_tables(means, variances, difference, variance, expected):
     assert math.isfinite(found)
     assert found == pytest.approx(expected)
     assert prior.keeps_row_in_use(difference, variance, 0.01, 1) == (expected <= 0.01)
+
+
+@pytest.mark.parametrize("gain", [-0.01, 0.0, 0.02, 0.03, 0.05])
+def test_another_row_than_the_best_replaces_the_row_in_use_if_harm_is_improbable(gain):
+    """Standard deviations add up in the worst case: 0.02 + 0.01."""
+    harm = stats.norm(gain, 0.03).cdf(-0.01)
+    assert may_replace(gain, (4e-4, 1e-4), 0.01) is (gain > 0 and bool(harm <= 0.1))

@@ -103,3 +103,7 @@ def test_holm_equals_its_definition(values):
     order = np.argsort(values, kind="stable")
     stepped = np.maximum.accumulate([min(1, (len(values) - rank) * values[index]) for rank, index in enumerate(order)])
     assert [adjust_p_values_by_holm(values)[index] for index in order] == pytest.approx(list(stepped))
+
+
+def test_equal_values_within_two_samples_have_an_interval_of_no_width():
+    assert welch_interval([2.0, 2.0, 2.0], [0.5, 0.5]) == ConfidenceInterval(1.5, 0.0, 2)
