@@ -152,7 +152,9 @@ seeds: [0, 1]
 def test_remarks_on_the_data_are_printed_once(tmp_path):
     (tmp_path / "study.yaml").write_text(STUDY)
     validated = call("validate", tmp_path / "study.yaml", check=0)
-    assert validated.stderr.splitlines() == [f"imdb: {remark}" for remark in REMARKS]
+    *remarks, missing = validated.stderr.splitlines()
+    assert remarks == [f"imdb: {remark}" for remark in REMARKS]
+    assert "BLN_SEARCH_DATA" in missing
     write_lines(tmp_path / "imdb", make_reviews())
     process = call("run", tmp_path / "study.yaml", "--data", tmp_path, home=tmp_path / "home", check=0)
     remarks = [line for line in process.stderr.splitlines() if line.startswith("imdb")]
