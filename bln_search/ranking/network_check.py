@@ -231,8 +231,9 @@ class NetworkCheck(StoredAnalysisModel):
         loss_name: What the loss is.
         loss_unit: Its unit; empty without one.
         examples: Number of validation examples.
-        training_examples: Number of training examples from which statistics were estimated; 0 without training data.
-        training_batch_size: Their mini-batch size; 0 without training data.
+        training_examples: Number of training examples from which statistics were estimated; 0 without training data,
+            and where it is unknown.
+        training_batch_size: Their mini-batch size; 0 where it is unknown.
         data_digest: SHA-256 of the validation inputs and targets.
         versions: Versions of Python, torch and bln-search.
         device: Device of the network.

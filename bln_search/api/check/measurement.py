@@ -98,8 +98,8 @@ class TrainingStatistics:
     Attributes:
         moments: Statistics of the layers that were reached.
         inputs: Moments of the inputs.
-        examples: Number of examples.
-        batch_size: Size of the first mini-batch.
+        examples: Number of examples; 0 where inputs are no tensors with the examples on their first axis.
+        batch_size: Size of the first mini-batch; 0 where it is unknown.
     """
 
     moments: Mapping[str, Moments]
@@ -226,8 +226,22 @@ class MeasuredNetwork:
 
     def call(self, inputs: Inputs) -> Tensor:
         """Outputs of the network in its present state."""
+        saved = [(module, module.training) for module in self.network.modules()]
         with self.explained_failures(self.name):
-            return require_output_tensor(self.adapter.network(inputs))
+            outputs = require_output_tensor(self.adapter.network(inputs))
+        self._restore_modes(saved)
+        return outputs
+
+    def _restore_modes(self, saved: Iterable[tuple[nn.Module, bool]]) -> None:
+        """Restore the modes of modules that a call changed. Raises ModelError where it changed those of layers."""
+        layers = {id(layer): name for name, layer in self.layers.items()}
+        for module, training in saved:
+            if module.training != training and id(module) in layers:
+                raise ModelError(
+                    f"a call of the network changes the mode of the layer {layers[id(module)]}, on which its "
+                    "statistics depend: let forward= set the modes of other modules alone"
+                )
+            module.training = training
 
     @contextmanager
     def explained_failures(self, name: str) -> Iterator[None]:
@@ -267,7 +281,7 @@ class MeasuredNetwork:
         def iter_inputs() -> Iterator[Inputs]:
             for inputs in self.adapter.iter_population_inputs(loader):
                 inputs_seen.add(inputs)
-                sizes.append(len(inputs))
+                sizes.append(len(inputs) if can_slice_examples(inputs) else 0)
                 if sample is not None and not sample:
                     sample.append(inputs)
                 yield inputs

@@ -86,10 +86,9 @@ class VariantMeasurements:
         if not len(deployed[0].linearized().losses):
             raise DataError("score= counts no example of validation_loader: every target is ignored, or has weight 0")
         self.outcomes[Variant.DEPLOYED, size] = deployed[0]
-        self.is_random = deployed[1].draws_numbers
-        self.keeps_state = (
-            deployed[1].changes_state and not self.is_random and self.measured.depends_on_earlier_passes()
-        )
+        draws, changes_state = deployed[1].draws_numbers, deployed[1].changes_state
+        differs = (draws or changes_state) and self.measured.depends_on_earlier_passes()
+        self.is_random, self.keeps_state = draws and differs, changes_state and not draws and differs
         network = self.measured.network
         changes: dict[Variant, Change] = {
             Variant.TRAINING_MODE: lambda: training_modes(network, self.measured.layers),
@@ -130,7 +129,7 @@ class VariantMeasurements:
 
     def _possible_sizes(self, sizes: Sequence[int]) -> list[int]:
         """Further sizes for which there are enough examples, with that of training."""
-        of_training = [] if self.training is None else [self.training.batch_size]
+        of_training = [] if self.training is None or not self.training.batch_size else [self.training.batch_size]
         most = self.measured.num_examples
         if not self.measured.has_sliceable_inputs:
             if sizes:

@@ -122,7 +122,7 @@ def _shift_section(check: NetworkCheck) -> Section:
 
 def _measurement_section(check: NetworkCheck) -> Section:
     training = (
-        "none: statistics were estimated from the validation inputs"
+        "none, or mini-batches whose examples cannot be counted"
         if not check.training_examples
         else f"{check.training_examples:,} examples in mini-batches of {check.training_batch_size}"
     )

@@ -227,6 +227,26 @@ def test_a_score_of_weighted_examples_counts_those_alone(network):
         check(network, validation=[(INPUTS[600:], torch.full((300,), -100))], score=nn.CrossEntropyLoss())
 
 
+class SetsModes(nn.Module):
+    """Sets the modes of its parts in each call."""
+
+    def __init__(self, inner, *, of_layers):
+        super().__init__()
+        self.inner, self.of_layers = inner, of_layers
+
+    def forward(self, x):
+        for module in self.inner:
+            if self.of_layers or not hasattr(module, "running_var"):
+                module.training = False
+        return self.inner(x)
+
+
+def test_a_call_may_set_modes_of_other_modules_alone(network):
+    assert check(SetsModes(network, of_layers=False).eval()).verdict is CheckVerdict.KEEP
+    with pytest.raises(ModelError, match="mode"):
+        check(SetsModes(network, of_layers=True).eval())
+
+
 WRONG = {
     "scripted": (torch.jit.script, {}, ModelError),
     "lazy": (lambda _: nn.Sequential(nn.LazyLinear(4), nn.BatchNorm1d(4)), {}, ModelError),
