@@ -108,7 +108,7 @@ def _finding_section(check: NetworkCheck) -> Section:
 
 def _variant_section(check: NetworkCheck) -> Section:
     table = make_variant_table(check)
-    legend = Paragraph(f"{join_column_legends(table.columns)}.")
+    legend = Paragraph(join_column_legends(table.columns))
     return Section("measured", "What was measured", [Table(table), legend])
 
 

@@ -69,7 +69,7 @@ def effect_note(finding: Finding) -> str:
     """Why a finding without effect is a note."""
     if finding.has_effect:
         return ""
-    return " (its remedy was not tried)" if finding.variant is None else " (no effect on these data)"
+    return " (its remedy was not tried)" if finding.variant is None else " (no certain effect on these data)"
 
 
 def finding_lines(number: int, finding: Finding) -> list[str]:
