@@ -133,8 +133,8 @@ def find_few_updates(seen: Observations) -> Finding | None:
         seen,
         Cause.FEW_UPDATES,
         f"{sentence_start(name_layers(list(layers)))}: updated too rarely, layer {name} {updates} times. {share:.0%}"
-        " of its statistics are the initial values 0 and 1. Averages of weights (EMA, SWA) without their buffers are such "
-        "a case.",
+        " of its statistics are the initial values 0 and 1. Averages of weights (EMA, SWA) without their buffers are "
+        "such a case.",
         "Estimate the statistics again.",
         variant=seen.re_estimated_variant,
         code=RECALIBRATE,
