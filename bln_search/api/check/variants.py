@@ -32,6 +32,9 @@ _INPUT_DISTANCE = 0.1
 _EXCHANGED_FACTOR = 4.0
 """How many times nearer each other's statistics are, where two layers have exchanged theirs."""
 
+_SMALLEST_DISTANCE = 0.01
+"""Distance of statistics, in deviations, below which layers with each other's statistics are not looked for."""
+
 Change = Callable[[], AbstractContextManager[None]]
 
 
@@ -80,7 +83,7 @@ class VariantMeasurements:
 
     def measure_all(self, sizes: Sequence[int]) -> None:
         """Measure the deployed network, each variant that differs from it, and the mini-batch at further sizes."""
-        size = self.measured.batch_size
+        size, others = self.measured.batch_size, self._possible_sizes(sizes)
         deployed = self.measured.measure(size)
         assert deployed is not None  # statistics are stored
         if not len(deployed[0].linearized().losses):
@@ -112,7 +115,7 @@ class VariantMeasurements:
         rescale = self._make_rescaling()
         if rescale is not None:
             self._measure(Variant.RESCALED_INPUTS, size, nullcontext, rescale)
-        for other in self._possible_sizes(sizes):
+        for other in others:
             self._measure(Variant.MINI_BATCH, other, self.measured.with_mini_batch_statistics)
 
     def _measure(
@@ -148,10 +151,13 @@ class VariantMeasurements:
     def _find_exchanged(self) -> tuple[tuple[str, str], ...]:
         re_estimated = self.training.moments if self.training is not None else self.of_validation
         names = [name for name in re_estimated if self.readings[name].stored.are_finite]
+        distances = {name: self._distance(name, re_estimated[name]) for name in names}
         pairs = []
         for first, second in combinations(names, 2):
-            own = [self._distance(name, re_estimated[name]) for name in (first, second)]
             if len(re_estimated[first].mean) != len(re_estimated[second].mean):
+                continue
+            own = [distances[first], distances[second]]
+            if min(own) <= _EXCHANGED_FACTOR * _SMALLEST_DISTANCE:
                 continue
             others = [self._distance(name, re_estimated[other]) for name, other in ((first, second), (second, first))]
             if all(a > _EXCHANGED_FACTOR * b for a, b in zip(own, others, strict=True)):
