@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from bln_search.api.check.check import check as check_network
 from bln_search.api.inputs.loaders import Loader
 from bln_search.cli.check import loaders, networks
 from bln_search.cli.output import check_output_path_writable, print_note, results, write_file_atomically
+from bln_search.core.corruption import parse_corruption
 from bln_search.core.errors import DataError
 from bln_search.reports.check.page import render_check_html
 
@@ -30,6 +32,13 @@ def check(
     ] = None,
     condition: Annotated[
         list[str] | None, typer.Option(metavar="NAME=DATA", help="Further data with targets; repeatable.")
+    ] = None,
+    corruption: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Corruption of the validation images as a further condition, as in contrast-3; repeatable.",
+        ),
     ] = None,
     weights: Annotated[
         Path | None, typer.Option(metavar="FILE", help="State dict of the network: .safetensors or .pt.")
@@ -63,10 +72,11 @@ def check(
         raise DataError(f"--report: {report} ends in neither .html nor .json")
     for path in filter(None, (report, table)):
         check_output_path_writable(path)
-    names = [text.partition("=")[0] for text in condition or ()]
+    corruptions = [parse_corruption(text) for text in corruption or ()]
+    names = [*(text.partition("=")[0] for text in condition or ()), *map(str, corruptions)]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
-        raise DataError(f"--condition: {repeated} is given twice: give each condition a name of its own")
+        raise DataError(f"the condition {repeated} is given twice: give each condition a name of its own")
     options = loaders.DataOptions(
         batch_size,
         image_size,
@@ -81,7 +91,13 @@ def check(
         None if train is None else loaders.load_data(train, "--train", options, needs_targets=False),
         loaders.load_data(validation, "--validation", options),
         target_loader=None if target is None else loaders.load_data(target, "--target", options, needs_targets=False),
-        conditions=dict(_load_condition(text, options) for text in condition or ()),
+        conditions={
+            **dict(_load_condition(text, options) for text in condition or ()),
+            **{
+                str(each): loaders.load_data(validation, "--corruption", replace(options, corruption=each))
+                for each in corruptions
+            },
+        },
         at=_parse_sizes(at) if at else None,
     )
     results.print(str(done), markup=False, highlight=False)

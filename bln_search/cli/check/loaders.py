@@ -15,7 +15,9 @@ from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
 from bln_search.api.inputs.loaders import Loader
 from bln_search.cli.check.references import call_reference, is_python_reference
+from bln_search.core.corruption import Corruption
 from bln_search.core.errors import DataError, MissingPackageError
+from bln_search.data.corruptions import corrupt_images
 
 FORMS = "FILE.py:NAME, package.module:NAME, a folder of images, or a file .npz, .parquet or .csv"
 """Forms of a reference, for messages."""
@@ -35,6 +37,7 @@ class DataOptions:
         deviation: Deviation of each channel by which they are divided.
         target_column: Column of the targets in a table.
         classes: Names of the classes of image folders, which are numbered in this order; empty without such folders.
+        corruption: Corruption of images of folders; None for none.
     """
 
     batch_size: int
@@ -43,6 +46,7 @@ class DataOptions:
     deviation: tuple[float, ...]
     target_column: str
     classes: tuple[str, ...] = ()
+    corruption: Corruption | None = None
 
     def __post_init__(self) -> None:
         """Raise DataError for means and deviations that fit no image."""
@@ -72,6 +76,8 @@ def load_data(reference: str, option: str, options: DataOptions, *, needs_target
         DataError: The reference names no data, or they cannot be read.
     """
     path = Path(reference)
+    if options.corruption is not None and not path.is_dir():
+        raise DataError(f"{option}: corruptions are for a folder of images, and {reference} is none")
     if is_python_reference(reference):
         loader: Loader = call_reference(reference, option)
         return loader
@@ -124,10 +130,10 @@ class _ImageFolder(Dataset[Any]):
 
     def __getitem__(self, index: int) -> Tensor | tuple[Tensor, int]:
         path, number = self._files[index]
-        image = self._read(path)
+        image = self._read(path, index)
         return (image, number) if self._has_targets else image
 
-    def _read(self, path: Path) -> Tensor:
+    def _read(self, path: Path, index: int) -> Tensor:
         try:
             images: Any = import_module("PIL.Image")
         except ModuleNotFoundError as error:
@@ -143,8 +149,11 @@ class _ImageFolder(Dataset[Any]):
         left, top = ((side - size) // 2 for side in image.size)
         pixels = np.array(image.crop((left, top, left + size, top + size))).reshape(size, size, channels)
         mean, deviation = (np.array(values, np.float32) for values in (self._options.mean, self._options.deviation))
-        scaled = (pixels.astype(np.float32) / 255 - mean) / deviation
-        return torch.from_numpy(np.ascontiguousarray(scaled.transpose(2, 0, 1)))
+        scaled = pixels.astype(np.float32) / 255
+        if self._options.corruption is not None:
+            shown = corrupt_images(scaled.transpose(2, 0, 1)[None], self._options.corruption, seed=0, indices=[index])
+            scaled = shown[0].transpose(1, 2, 0)
+        return torch.from_numpy(np.ascontiguousarray(((scaled - mean) / deviation).transpose(2, 0, 1)))
 
 
 def _list_images(paths: Iterable[Path]) -> list[Path]:

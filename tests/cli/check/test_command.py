@@ -79,6 +79,8 @@ WRONG = {
     "another ending": (None, "validation.npz", ("--report", "report.txt")),
     "a condition twice": (None, "validation.npz", ("--condition", "a=x.npz", "--condition", "a=y.npz")),
     "a condition without a name": (None, "validation.npz", ("--condition", "x.npz")),
+    "corruption of arrays": (None, "validation.npz", ("--corruption", "contrast")),
+    "unknown corruption": (None, "validation.npz", ("--corruption", "rain")),
     "two means": (None, "validation.npz", ("--mean", "0.1,0.2")),
     "classes of a function": (None, "validation.npz", ("--classes", "5")),
     "a function with arguments": ("{folder}/my_net_of_test.py:needs", "validation.npz", ()),
@@ -135,6 +137,16 @@ def test_classes_of_image_folders_are_those_of_the_training_data(invoke, images)
     assert (check.examples, check.training_examples) == (6, 18)
     other = write_images(images / "other", ["d"])
     assert "d" in str(check_images(invoke, images, "--train", training, "--validation", other).exception)
+
+
+def test_corruptions_of_validation_images_are_conditions(invoke, images):
+    validation = write_images(images / "validation", ["a", "b", "c"])
+    words = ("--corruption", "contrast-5", "--corruption", "gaussian_noise")
+    done = check_images(invoke, images, "--validation", validation, *words)
+    assert done.exit_code == 0, done.output
+    check = NetworkCheck.model_validate(json.loads((images / "report.json").read_text()))
+    assert [condition.name for condition in check.conditions] == ["contrast-5", "gaussian_noise-3"]
+    assert len({check.deployed.loss, *(condition.variants[0].loss for condition in check.conditions)}) == 3
 
 
 def test_unlabelled_arrays_are_training_and_target_data(invoke, folder, tmp_path):
