@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pyarrow.parquet
 import pytest
 import torch
 from PIL import Image
@@ -44,6 +45,8 @@ def folder(tmp_path_factory):
     table = np.column_stack([inputs[600:], classes[600:]])
     formats = ["%.6f"] * 10 + ["%d"]
     np.savetxt(folder / "validation.csv", table, formats, ",", header=header, comments="")
+    columns = [pyarrow.array(column) for column in (*inputs[600:].T, classes[600:])]
+    pyarrow.parquet.write_table(pyarrow.table(columns, names=header.split(",")), folder / "validation.parquet")
     return folder
 
 
@@ -52,7 +55,7 @@ def call(invoke, folder, network=None, validation="validation.npz", *more):
     return invoke("check", network, "--validation", folder / validation, *more)
 
 
-@pytest.mark.parametrize("validation", ["validation.npz", "validation.csv"])
+@pytest.mark.parametrize("validation", ["validation.npz", "validation.csv", "validation.parquet"])
 def test_a_report_is_printed_and_written(invoke, folder, tmp_path, validation):
     more = ("--train", folder / "train.npz", "--weights", folder / "weights.pt", "--report", tmp_path / "report.json")
     done = call(invoke, folder, None, validation, *more)
