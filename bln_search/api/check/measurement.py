@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from bln_search.api.check.input_moments import InputMoments
 from bln_search.api.check.layers import (
     Layers,
     Moments,
@@ -23,6 +23,7 @@ from bln_search.api.check.layers import (
     read_moments,
     stored_statistics,
 )
+from bln_search.api.check.modes import evaluation_modes, modes
 from bln_search.api.inputs.adapters import BatchAdapter
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import iter_batches_by_size
@@ -61,34 +62,6 @@ def copy_with_plain_layers(network: nn.Module) -> nn.Module:
         ) from error
     make_trainable_layers(made)
     return made
-
-
-@dataclass
-class InputMoments:
-    """Mean and variance of inputs in each channel, over examples and positions; of inputs that are one tensor."""
-
-    count: int = 0
-    total: NDArray[np.float64] | None = None
-    squares: NDArray[np.float64] | None = None
-
-    def add(self, inputs: Inputs) -> None:
-        """Count the inputs of a mini-batch (N, C, ...), or (N, F), whose features count as one channel."""
-        if not isinstance(inputs, Tensor) or not inputs.is_floating_point() or inputs.ndim < 2:
-            return
-        channels = inputs.shape[1] if inputs.ndim > 2 else 1
-        values = inputs.detach().double().reshape(len(inputs), channels, -1).transpose(0, 1).reshape(channels, -1)
-        total, squares = values.sum(1).cpu().numpy(), values.square().sum(1).cpu().numpy()
-        if self.total is not None and self.squares is not None and self.total.shape == total.shape:
-            total, squares = self.total + total, self.squares + squares
-        self.total, self.squares, self.count = total, squares, self.count + values.shape[1]
-
-    @property
-    def moments(self) -> Moments | None:
-        """The moments; None without such inputs."""
-        if self.total is None or self.squares is None:
-            return None
-        mean = self.total / self.count
-        return Moments(mean, np.maximum(self.squares / self.count - mean**2, 0.0))
 
 
 @dataclass(frozen=True)
@@ -389,30 +362,3 @@ def _move_moments(layer: nn.Module) -> Moments:
     """Other statistics than those that a layer stores."""
     stored = read_moments(layer)
     return Moments(np.nan_to_num(stored.mean) + 1.0, np.nan_to_num(stored.variance) * 2 + 1.0)
-
-
-@contextmanager
-def modes(modules: Iterable[nn.Module], *, training: bool) -> Iterator[None]:
-    """Within this context modules have a mode, afterwards their own again."""
-    saved = [(module, module.training) for module in modules]
-    for module, _ in saved:
-        module.training = training
-    try:
-        yield
-    finally:
-        for module, own in saved:
-            module.training = own
-
-
-@contextmanager
-def evaluation_modes(network: nn.Module) -> Iterator[None]:
-    """Within this context all modules are in evaluation mode."""
-    with modes(network.modules(), training=False):
-        yield
-
-
-@contextmanager
-def training_modes(network: nn.Module, layers: Layers) -> Iterator[None]:
-    """Within this context all modules are in training mode; their statistics are restored."""
-    with mini_batch_statistics(layers.values()), modes(network.modules(), training=True):
-        yield

@@ -13,12 +13,8 @@ import torch
 from torch import Tensor
 
 from bln_search.api.check.layers import LayerReading, Moments
-from bln_search.api.check.measurement import (
-    MeasuredNetwork,
-    TrainingStatistics,
-    evaluation_modes,
-    training_modes,
-)
+from bln_search.api.check.measurement import MeasuredNetwork, TrainingStatistics
+from bln_search.api.check.modes import evaluation_modes, training_modes
 from bln_search.core.errors import DataError, ModelError
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.data.inputs import Inputs
