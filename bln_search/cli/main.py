@@ -71,8 +71,6 @@ _EXIT_BY_ERROR: tuple[tuple[type[BlnSearchError], ExitCode], ...] = (
 )
 
 
-_RESUMES = "; finished trials are kept; run the same command again to resume"
-
 _COMPLETE = "_BLN_SEARCH_COMPLETE"
 """Variable with which a shell asks for completions."""
 
@@ -126,4 +124,5 @@ def _exit_without_cleanup(code: ExitCode) -> NoReturn:
 
 def _print_interrupted_message(error: BaseException) -> None:
     name = find_stop_signal_name(error)
-    print_note(f"interrupted by {name}{_RESUMES if sys.argv[1:2] != ['check'] else '; nothing was written'}")
+    kept = "finished trials are kept; " if "run" in sys.argv[1:] else ""
+    print_note(f"interrupted by {name}; {kept}run the same command again{' to resume' if kept else ''}")

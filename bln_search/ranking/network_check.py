@@ -1,7 +1,7 @@
 """Results of a check of a trained network: its variants, findings with causes, and a verdict.
 
 A variant is the network with one change: other statistics, another ε, all modules in evaluation mode. Every variant is
-compared with the deployed network over the same examples, so each remedy was tried before it is named.
+compared with the deployed network over the same examples: a remedy is tried, not assumed.
 """
 
 from __future__ import annotations

@@ -71,12 +71,14 @@ class TrainingStatistics:
     Attributes:
         moments: Statistics of the layers that were reached.
         inputs: Moments of the inputs.
+        first: Inputs of the first mini-batch.
         examples: Number of examples; 0 where inputs are no tensors with the examples on their first axis.
         batch_size: Size of the first mini-batch; 0 where it is unknown.
     """
 
     moments: Mapping[str, Moments]
     inputs: InputMoments
+    first: Inputs
     examples: int
     batch_size: int
 
@@ -247,27 +249,29 @@ class MeasuredNetwork:
                 digest.update(values.reshape(-1).view(torch.uint8).numpy().tobytes())
         return digest.hexdigest()
 
-    def estimate_from_training(self, loader: RoleLoader, sample: list[Inputs] | None = None) -> TrainingStatistics:
-        """Statistics of the training inputs with the present weights. sample: gets the first mini-batch."""
-        inputs_seen, sizes = InputMoments(), []
+    def estimate_from_training(self, loader: RoleLoader) -> TrainingStatistics:
+        """Statistics of the training inputs with the present weights."""
+        inputs_seen = InputMoments()
+        sizes: list[int] = []
+        first: list[Inputs] = []
 
         def iter_inputs() -> Iterator[Inputs]:
             for inputs in self.adapter.iter_population_inputs(loader):
                 inputs_seen.add(inputs)
                 sizes.append(len(inputs) if can_slice_examples(inputs) else 0)
-                if sample is not None and not sample:
-                    sample.append(inputs)
+                if not first:
+                    first.append(inputs)
                 yield inputs
 
         moments = self.estimate(iter_inputs(), loader.name)
-        return TrainingStatistics(moments, inputs_seen, sum(sizes), sizes[0])
+        return TrainingStatistics(moments, inputs_seen, first[0], sum(sizes), sizes[0])
 
     def estimate_from_inputs(self, inputs: Sequence[Inputs], name: str) -> TrainingStatistics:
         """Statistics of inputs in memory with the present weights. name: the argument of their loader."""
         seen = InputMoments()
         for each in inputs:
             seen.add(each)
-        return TrainingStatistics(self.estimate(inputs, name), seen, sum(map(len, inputs)), len(inputs[0]))
+        return TrainingStatistics(self.estimate(inputs, name), seen, inputs[0], sum(map(len, inputs)), len(inputs[0]))
 
     def estimate_from_validation(self) -> tuple[Mapping[str, Moments], InputMoments]:
         """Statistics of the validation inputs with the present weights."""
@@ -279,7 +283,9 @@ class MeasuredNetwork:
         batches = self.batches_of(size) if is_small else self.batches
         try:
             return self.estimate((inputs for inputs, _ in batches), self.name), inputs_seen
-        except DataError:
+        except DataError as error:
+            if not isinstance(error.__cause__, TooFewValuesError):
+                raise
             return {}, inputs_seen  # of one example, which has no variance
 
     def estimate(self, inputs: Iterable[Inputs], name: str) -> Mapping[str, Moments]:

@@ -25,7 +25,6 @@ from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.loaders import Loader, RoleLoader, check_iterators_read_once
 from bln_search.api.inputs.score import UserScore, parse_score
 from bln_search.api.progress_lines import ProgressLines
-from bln_search.data.inputs import Inputs
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.ranking.comparison import MeanDifference
 from bln_search.ranking.network_check import Calibration
@@ -142,11 +141,10 @@ def recalibrate(
         progress=lines,
     )
     if not validation:
-        sample: list[Inputs] = []
-        moments = measured.estimate_from_training(inputs, sample).moments
-        measured.require_use_of_layers(moments, sample[0])
-        check_finite(moments, inputs.name)
-        _write(layers, moments)
+        training = measured.estimate_from_training(inputs)
+        measured.require_use_of_layers(training.moments, training.first)
+        check_finite(training.moments, inputs.name)
+        _write(layers, training.moments)
         return network
     calibrated = calibrate_in_stages(measured, measured.adapter.iter_population_inputs(inputs), inputs.name, margin)
     result = _certify(calibrated)

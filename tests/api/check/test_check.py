@@ -28,16 +28,6 @@ def effective(report):
     return [finding.cause for finding in report.findings if finding.has_effect]
 
 
-@pytest.fixture(scope="module")
-def trained():
-    return train(make_network())
-
-
-@pytest.fixture
-def network(trained):
-    return copy.deepcopy(trained)
-
-
 def test_a_healthy_network_is_left_alone(network):
     report = check(network)
     assert (report.verdict, report.chosen, effective(report)) == (CheckVerdict.KEEP, Variant.DEPLOYED, [])

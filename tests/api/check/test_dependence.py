@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import nn
 
 import bln_search
 from bln_search.ranking.network_check import Variant
-from tests.api.check.networks import loaders, make_network, train
-
-
-@pytest.fixture(scope="module")
-def trained():
-    return train(make_network())
+from tests.api.check.networks import loaders
 
 
 def dependence(network, validation=30):

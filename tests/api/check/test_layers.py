@@ -11,7 +11,7 @@ from torch import nn
 import bln_search
 from bln_search.api.check.layers import estimate_moments, find_statistics_layers, make_trainable_layers
 from bln_search.ranking.network_check import CheckVerdict, Variant
-from tests.api.check.networks import loaders, make_network, train
+from tests.api.check.networks import loaders
 
 
 class FrozenBatchNorm(nn.Module):
@@ -46,11 +46,6 @@ def replace(network, make):
         new.load_state_dict(old.state_dict(), strict=False)
         setattr(network, name, new)
     return network.eval()
-
-
-@pytest.fixture(scope="module")
-def trained():
-    return train(make_network())
 
 
 LAYERS = {

@@ -18,16 +18,6 @@ TRAIN, VALIDATION = loaders()
 INPUTS, CLASSES = make_data()
 
 
-@pytest.fixture(scope="module")
-def trained():
-    return train(make_network())
-
-
-@pytest.fixture
-def network(trained):
-    return copy.deepcopy(trained)
-
-
 def check(network, training=TRAIN, validation=VALIDATION, **options):
     return bln_search.check(network, training, validation, progress=False, **options)
 

@@ -12,17 +12,7 @@ from torch.optim.swa_utils import AveragedModel, update_bn
 
 import bln_search
 from bln_search.core.errors import DataError, ModelError
-from tests.api.check.networks import loaders, make_data, make_network, train
-
-
-@pytest.fixture(scope="module")
-def trained():
-    return train(make_network())
-
-
-@pytest.fixture
-def network(trained):
-    return copy.deepcopy(trained)
+from tests.api.check.networks import loaders, make_data
 
 
 def statistics(network):

@@ -7,6 +7,7 @@ import numpy as np
 from bln_search.api.check.findings.making import make_finding
 from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding, Variant
+from bln_search.reports.formatting import format_loss
 
 _UNEXPLAINED_SHARE = 0.1
 """Part of the recoverable loss that another scale of the inputs may leave unexplained."""
@@ -23,7 +24,7 @@ def find_chance(seen: Observations) -> Finding | None:
     return make_finding(
         seen,
         Cause.NO_BETTER_THAN_CHANCE,
-        f"No variant has a loss below {seen.chance:.4f}, that of a constant prediction by class frequencies.",
+        f"No variant has a loss below {format_loss(seen.chance)}, that of a constant prediction by class frequencies.",
         "Check the weights, the order of the classes, and the labels: no statistics repair these.",
         has_effect=True,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bln_search.api.check.findings.making import make_finding, name_layers, sentence_start
+from bln_search.api.check.findings.making import RECALIBRATE, make_finding, name_layers, sentence_start
 from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding, Variant
 
@@ -111,7 +111,7 @@ def find_differing_copies(seen: Observations) -> Finding | None:
         f"{distance:.2g} deviations): each process estimated its own.",
         "Estimate the statistics of one copy again over all training data and save it, or train with nn.SyncBatchNorm.",
         variant=Variant.RE_ESTIMATED,
-        code="model = bln_search.recalibrate(model, train_loader)",
+        code=RECALIBRATE,
         layers=[name for name, _ in seen.copies],
         has_effect=seen.helps(Variant.RE_ESTIMATED) and distance >= _EXPLAINING_SHARE * stale,
     )

@@ -10,6 +10,7 @@ from bln_search.api.check.findings.making import RECALIBRATE, SMALL_BATCH, make_
 from bln_search.api.check.layers import Moments
 from bln_search.api.check.observations import Observations
 from bln_search.ranking.network_check import Cause, Finding, Variant
+from bln_search.reports.formatting import format_loss
 
 _INITIAL_SHARE = 0.01
 """Share of the initial values in a moving average, above which its updates are few."""
@@ -183,7 +184,7 @@ def find_small_training_batches(seen: Observations) -> Finding | None:
         Cause.SMALL_TRAINING_BATCHES,
         f"The training data come in mini-batches of {seen.training_batch_size}. Statistics of so few examples differ "
         "from those of the population, with which no output was trained."
-        + (f" With mini-batches of that size the loss is {row.loss:.4f}." if row and row.loss else ""),
+        + (f" With mini-batches of that size the loss is {format_loss(row.loss)}." if row and row.loss else ""),
         "Train with larger mini-batches, with gradient accumulation and frozen statistics, or with LayerNorm or "
         "GroupNorm; until then use mini-batch statistics where they are better.",
         variant=Variant.MINI_BATCH if seen.helps(Variant.MINI_BATCH) else None,
