@@ -1,0 +1,1 @@
+"""Networks and streams of the bench of test-time adaptation."""
