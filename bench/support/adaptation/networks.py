@@ -19,7 +19,7 @@ from bln_search.data import DataSet
 from bln_search.models.residual import ResNet
 
 VALIDATION, TRAINING_BATCH, EPOCHS = 5_000, 128, 7
-HIGHEST_RATE, MOMENTUM, WEIGHT_DECAY, PADDING = 0.2, 0.9, 5e-4, 4
+HIGHEST_RATE, MOMENTUM, DECAY, PADDING = 0.2, 0.9, 5e-4, 4
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,9 @@ def train_network(split: Split, seed: int, *, epochs: int, images: int | None = 
     inputs = split.standardize(split.data.train_inputs[chosen] / split.data.scale)
     labels = torch.from_numpy(split.data.train_class_indices[chosen].copy())
     network = make_network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY, nesterov=True)
+    optimizer = torch.optim.SGD(
+        network.parameters(), lr=0.1, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY, nesterov=True
+    )
     steps = len(inputs) // TRAINING_BATCH
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, HIGHEST_RATE, total_steps=epochs * steps, pct_start=0.3, cycle_momentum=False
@@ -90,7 +92,9 @@ def train_network(split: Split, seed: int, *, epochs: int, images: int | None = 
             optimizer.step()
             schedule.step()
             total += loss.item()
-        print(f"seed {seed}, epoch {epoch + 1}: loss {total / steps:.3f}, {time.perf_counter() - start:.0f} s", flush=True)
+        print(
+            f"seed {seed}, epoch {epoch + 1}: loss {total / steps:.3f}, {time.perf_counter() - start:.0f} s", flush=True
+        )
     return network.eval().to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
 
 
@@ -105,7 +109,9 @@ def augment(images: Tensor) -> Tensor:
     return padded[torch.arange(n)[:, None, None], :, y[:, :, None], x[:, None, :]].permute(0, 3, 1, 2)
 
 
-def load_or_train(folder: Path, split: Split, seed: int, *, epochs: int = EPOCHS, images: int | None = None) -> nn.Module:
+def load_or_train(
+    folder: Path, split: Split, seed: int, *, epochs: int = EPOCHS, images: int | None = None
+) -> nn.Module:
     """Return the network of a seed from its file, which is written after training."""
     path = folder / f"resnet20-{seed}-{epochs}-{images or 'all'}.safetensors"
     if not path.exists():
