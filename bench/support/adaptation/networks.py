@@ -74,9 +74,7 @@ def train_network(split: Split, seed: int, *, epochs: int, images: int | None = 
     inputs = split.standardize(split.data.train_inputs[chosen] / split.data.scale)
     labels = torch.from_numpy(split.data.train_class_indices[chosen].copy())
     network = make_network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    optimizer = torch.optim.SGD(
-        network.parameters(), lr=0.1, momentum=MOMENTUM, weight_decay=WEIGHT_DECAY, nesterov=True
-    )
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=MOMENTUM, weight_decay=DECAY, nesterov=True)
     steps = len(inputs) // TRAINING_BATCH
     schedule = torch.optim.lr_scheduler.OneCycleLR(
         optimizer, HIGHEST_RATE, total_steps=epochs * steps, pct_start=0.3, cycle_momentum=False
@@ -95,7 +93,7 @@ def train_network(split: Split, seed: int, *, epochs: int, images: int | None = 
         print(
             f"seed {seed}, epoch {epoch + 1}: loss {total / steps:.3f}, {time.perf_counter() - start:.0f} s", flush=True
         )
-    return network.eval().to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    return network.eval()
 
 
 def augment(images: Tensor) -> Tensor:
