@@ -1,4 +1,4 @@
-"""Models, data sets, corruptions of images and replacements of normalization layers, and which of them fit together.
+"""Models, data sets, corruptions, adaptations and replacements of layers, and which of them fit together.
 
 This module imports none of them. A package adds others by entry points, see `docs/plugins.md`. For tasks see
 `bln_search.core.task_plugin`.
@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from bln_search.core.adaptation_info import AdaptationInfo
+from bln_search.core.built_in_adaptations import BUILT_IN_ADAPTATIONS
 from bln_search.core.built_in_data_sets import BUILT_IN_DATA_SETS
 from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.data_set_info import DataSetInfo
@@ -66,6 +68,15 @@ CORRUPTIONS = ExtensionPoint[str](
     "bln_search.corruptions",
 )
 """Corruptions, whose description is the place of the function."""
+
+ADAPTATIONS = ExtensionPoint(
+    "adaptation",
+    ModelError,
+    BUILT_IN_ADAPTATIONS,
+    info_type=AdaptationInfo,
+    info_group="bln_search.adaptations",
+)
+"""Methods of test-time adaptation."""
 
 NORM_LAYER_REPLACERS = ExtensionPoint[Any]("replacement", ModelError, {}, "bln_search.norm_layers")
 """Functions of packages that replace normalization layers, by the path of the layer's class."""

@@ -73,7 +73,8 @@ def train_network(split: Split, seed: int, *, epochs: int, images: int | None = 
     chosen = split.training[:images]
     inputs = split.standardize(split.data.train_inputs[chosen] / split.data.scale)
     labels = torch.from_numpy(split.data.train_class_indices[chosen].copy())
-    network = make_network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    network = make_network()
+    network.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=MOMENTUM, weight_decay=DECAY, nesterov=True)
     steps = len(inputs) // TRAINING_BATCH
     schedule = torch.optim.lr_scheduler.OneCycleLR(

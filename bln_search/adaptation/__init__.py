@@ -1,0 +1,1 @@
+"""Test-time adaptation: methods, streams, and a network under many arms over a stream."""
