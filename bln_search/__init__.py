@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     from bln_search.evaluation.split_metrics import Metric
     from bln_search.models.analytic import estimate_from_weights
     from bln_search.norms import BLN, BN, BRN, LN, MBN
+    from bln_search.norms.network.layers import reset_stream
     from bln_search.norms.replacement import NormFactory, NormWithActivation, register_norm_layer
     from bln_search.tasks.score import ExampleScores
 
@@ -112,6 +113,7 @@ __all__ = [
     "load_ranked",
     "recalibrate",
     "register_norm_layer",
+    "reset_stream",
     "search_layers",
 ]
 
@@ -154,6 +156,7 @@ _HOMES = {
     "load_ranked": "bln_search.api.ranked.several_networks",
     "recalibrate": "bln_search.api.check.recalibrate",
     "register_norm_layer": "bln_search.norms.replacement",
+    "reset_stream": "bln_search.norms.network.layers",
     "search_layers": "bln_search.api.layer_search",
 }
 

@@ -3,6 +3,9 @@
 A blended statistic is α·population + (1-α)·mini-batch, for means and for variances. α is a fixed number, or follows
 the prior-weight rule α = N/(N+m): the population counts as N further examples beside the m of the mini-batch.
 
+A moving statistic (source E) begins at the population and is blended anew with each mini-batch of inference; its label
+has the same form.
+
 Source: Schneider et al. 2020, Improving robustness against common corruptions by covariate shift adaptation, Eq. 2.
 """
 

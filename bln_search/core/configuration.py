@@ -1,9 +1,10 @@
 """The inference configuration: for each statistic of a normalization layer, where its value comes from.
 
 Its code has four letters in the order E_B Std_B E_F Std_F: `T` population, `F` present mini-batch, `M` memory of recent
-training mini-batches, `B` a blend of population and mini-batch, `-` a statistic that the method does not have. So BLN
+training mini-batches, `B` a blend of population and mini-batch, `E` a moving average over the mini-batches of inference,
+`-` a statistic that the method does not have. So BLN
 has 16 codes (`TTFF`, `FTFF`, ...), BN and BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...). Codes
-with `B` exist for every method and are enumerated only where blends are asked for. So are the two other readings of
+with `B` or `E` exist for every method and are enumerated only where they are asked for. So are the two other readings of
 MBN's inference: `L` statistics of the last training step, `C` memory and present mini-batch combined. A network without
 normalization has the one code `----`. Weight normalization, normalization propagation and AP2 also have `A`, a value
 computed from the weights alone: nine codes (`AA--`, `AT--`, ...). BN and BLN have it where it is asked for: nine and 81
@@ -60,7 +61,7 @@ class InferenceConfiguration:
                 f"{self.code!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
                 "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "
                 f"some methods have other letters: {_describe_other_letters()}; B is "
-                "a blend of T and F, for example BB--; a network without normalization has the one configuration ----"
+                "a blend of T and F, for example BB--, and E a blend whose T moves with the stream; a network without normalization has the one configuration ----"
             )
 
     def __str__(self) -> str:
@@ -94,8 +95,13 @@ class InferenceConfiguration:
 
     @property
     def uses_blend(self) -> bool:
-        """Is any statistic a blend of population and mini-batch?"""
+        """Is any statistic a blend of population and mini-batch, at rest (B) or moving (E)?"""
         return any(source in _BLENDS for source in self.source_by_statistic.values())
+
+    @property
+    def is_moving(self) -> bool:
+        """Does a mini-batch change the answer to later ones (source E)?"""
+        return any(source.is_moving for source in self.source_by_statistic.values())
 
     @property
     def uses_mbn_memory(self) -> bool:
@@ -120,11 +126,14 @@ class InferenceConfiguration:
 
     @property
     def is_deterministic(self) -> bool:
-        """Is the answer to an example independent of the other examples of its mini-batch?
+        """Is the answer to an example independent of the other examples of its mini-batch, and of earlier ones?
 
-        A feature statistic of the mini-batch is computed from the example alone, so only the batch statistics matter.
+        A feature statistic of the mini-batch is computed from the example alone, so only the batch statistics matter,
+        and those that earlier mini-batches moved.
         """
-        return not any(self.source_of(statistic).reads_mini_batch for statistic in BATCH_STATISTICS)
+        return not self.is_moving and not any(
+            self.source_of(statistic).reads_mini_batch for statistic in BATCH_STATISTICS
+        )
 
     @property
     def num_statistics_from_mini_batch(self) -> int:
@@ -134,16 +143,21 @@ class InferenceConfiguration:
     @property
     def with_mini_batch_for_population(self) -> InferenceConfiguration:
         """The same configuration with the mini-batch instead of the population."""
-        return InferenceConfiguration(
-            self.code.replace(StatisticSource.POPULATION, StatisticSource.MINI_BATCH).replace(
-                StatisticSource.BLEND, StatisticSource.MINI_BATCH
-            )
+        letters = (
+            StatisticSource.MINI_BATCH if source.reads_population else source
+            for source in self.source_by_statistic.values()
         )
+        return InferenceConfiguration("".join(letters))
 
     @property
     def with_blend_for_population(self) -> InferenceConfiguration:
         """The same configuration with a blend instead of the population."""
         return InferenceConfiguration(self.code.replace(StatisticSource.POPULATION, StatisticSource.BLEND))
+
+    @property
+    def with_moving_for_population(self) -> InferenceConfiguration:
+        """The same configuration with a moving average of the stream instead of the population."""
+        return InferenceConfiguration(self.code.replace(StatisticSource.POPULATION, StatisticSource.MOVING))
 
     def restricted_to_statistics_of(self, method: Method) -> InferenceConfiguration:
         """The part of this configuration that a layer of `method` reads."""

@@ -59,6 +59,7 @@ class SourceDescription:
         fixed_estimate: The estimate that it reads in every row; None where it reads none, or that of the row.
         reads_mini_batch: Is it computed, at least in part, from the present mini-batch?
         has_row_weight: Does the row name the weight of the population beside the mini-batch?
+        is_moving: Does each mini-batch of inference change the stored value, which begins at that of the population?
         mbn_source: The reading of the inference of MBN that it stands for.
     """
 
@@ -71,6 +72,7 @@ class SourceDescription:
     fixed_estimate: PopulationEstimate | None = None
     reads_mini_batch: bool = False
     has_row_weight: bool = False
+    is_moving: bool = False
     mbn_source: MbnStatisticSource | None = None
 
 
@@ -84,6 +86,7 @@ class StatisticSource(StrEnum):
     WITH_MINI_BATCH = "C"
     ANALYTIC = "A"
     BLEND = "B"
+    MOVING = "E"
     ABSENT = "-"
 
     @property
@@ -110,6 +113,11 @@ class StatisticSource(StrEnum):
     def reads_mini_batch(self) -> bool:
         """Is a statistic of this source computed, at least in part, from the present mini-batch?"""
         return self.description.reads_mini_batch
+
+    @property
+    def is_moving(self) -> bool:
+        """Does each mini-batch of inference change the stored value of a statistic of this source?"""
+        return self.description.is_moving
 
     @property
     def reads_stored_value(self) -> bool:
@@ -184,6 +192,17 @@ _SOURCES: dict[StatisticSource, SourceDescription] = {
         reads_population=True,
         reads_mini_batch=True,
         has_row_weight=True,
+    ),
+    StatisticSource.MOVING: SourceDescription(
+        "moving average of the stream",
+        "from a moving average over the mini-batches of the stream, which begins at the population",
+        "of a moving average over the mini-batches of the stream, which begins at {population}",
+        "bold magenta",
+        "stream",
+        reads_population=True,
+        reads_mini_batch=True,
+        has_row_weight=True,
+        is_moving=True,
     ),
     StatisticSource.ABSENT: SourceDescription("absent", "a statistic that the method does not have", "", "dim", "none"),
 }

@@ -6,7 +6,7 @@ import random
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -31,8 +31,8 @@ class NetworkState:
     """The state of a network: its buffers, the attributes of its modules, and what these contain.
 
     Containers, tensors, arrays, generators and objects of a user's own classes are searched, buffers and attributes of
-    modules first. Normalization layers of bln-search are left out, as their configuration is not state, and so are the
-    values of parameters. A network with lazy layers has no state yet: its first pass creates them. Warns (UserWarning)
+    modules first. Of normalization layers of bln-search only moving statistics are kept, as their configuration is not
+    state; the values of parameters are left out. A network with lazy layers has no state yet: its first pass creates them. Warns (UserWarning)
     where there are more objects than are searched.
 
     Args:
@@ -47,6 +47,7 @@ class NetworkState:
         if not is_lazy_network(network):
             modules = [each for each in network.modules() if with_norms or not isinstance(each, NormalizationBase)]
             remaining.extend([network, *modules, *(x for module in modules for x in module.buffers(recurse=False))])
+            self._cells.extend(map(_make_stream_cell, _iter_norms(network)))
         while remaining:
             value = remaining.popleft()
             if value is None or isinstance(value, bool | int | float | str | type) or id(value) in seen:
@@ -99,6 +100,16 @@ class NetworkState:
         if cell is not None:
             self._cells.append(cell)
         return contents
+
+
+def _iter_norms(network: nn.Module) -> Iterator[NormalizationBase]:
+    return (module for module in network.modules() if isinstance(module, NormalizationBase))
+
+
+def _make_stream_cell(layer: NormalizationBase) -> _Cell:
+    """Return a cell for the moving statistics of a layer, which are replaced, never written."""
+    kept = layer.moving_values
+    return lambda: layer.moving_values is kept, lambda: setattr(layer, "moving_values", kept)
 
 
 def _make_attributes_cell(value: Any) -> tuple[_Cell, tuple[Any, ...]]:

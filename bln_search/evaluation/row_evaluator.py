@@ -80,8 +80,8 @@ class RowEvaluator:
         the last continued pass of the row ended.
         """
         with (
-            self.passes.pass_of_row(row, is_continued=is_continued),
             use_row_in_all_layers(self.rows[row], self.populations),
+            self.passes.pass_of_row(row, is_continued=is_continued),  # restores the stream, which the row began anew
         ):
             return require_output_tensor(self.network(self._copy_inputs_for_network(inputs)))
 

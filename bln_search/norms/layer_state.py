@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import torch
@@ -14,6 +14,7 @@ from bln_search.core.enums import NormalizedAxes, PopulationEstimate
 from bln_search.core.errors import ModelError
 from bln_search.core.method import Method, Statistic
 from bln_search.norms.extra_state import ExtraState
+from bln_search.norms.moving_values import MovingValues
 
 BUFFERS = {
     Statistic.BATCH_MEAN: "population_batch_mean",
@@ -28,10 +29,16 @@ Origins = Mapping[Statistic, PopulationEstimate]
 _ESTIMATES = list(PopulationEstimate)
 
 ConfiguredState = tuple[
-    InferenceConfiguration, PopulationWeight | None, float | None, Origins, bool, list[Tensor | None]
+    InferenceConfiguration,
+    PopulationWeight | None,
+    float | None,
+    Origins,
+    bool,
+    MovingValues | None,
+    list[Tensor | None],
 ]
 """State that `configure` changes: configuration, weight of blended statistics, that of the memory, origins of the
-stored values, `population_outdated`, stored values.
+stored values, `population_outdated`, moving values, stored values.
 """
 
 
@@ -55,6 +62,9 @@ class LayerStateBase(nn.Module):
     population_outdated: bool
     normalized_axes: NormalizedAxes
     replaces_torch_layer: bool
+    moving_values: MovingValues | None = None
+    """Statistics of source E after the last mini-batch of a stream; None before its first one. They are replaced, never
+    written, and no part of the state dict."""
 
     @property
     def statistics_dtype(self) -> torch.dtype:
@@ -69,14 +79,23 @@ class LayerStateBase(nn.Module):
             self.prior_values,
             self.origins,
             self.population_outdated,
+            self.moving_values,
             [getattr(self, name) for name in self.stored_buffers],
         )
 
     def restore_configured_state(self, state: ConfiguredState) -> None:
         """Restore the state that `configured_state` returned."""
-        self.configuration, self.blend, self.prior_values, self.origins, self.population_outdated, values = state
+        self.configuration, self.blend, self.prior_values, self.origins, self.population_outdated, *others = state
+        self.moving_values, values = others
         for name, value in zip(self.stored_buffers, values, strict=True):
             setattr(self, name, value)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LayerStateBase:  # noqa: FBT001, FBT002 - as in torch
+        """Move and convert the moving values, too."""
+        super()._apply(fn, recurse)
+        if self.moving_values is not None:
+            self.moving_values = {statistic: fn(value) for statistic, value in self.moving_values.items()}
+        return self
 
     def list_extra_state_numbers(self) -> list[int]:
         """Return the numbers that a method stores in the state dict: where a letter names it, the origin of each value.

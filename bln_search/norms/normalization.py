@@ -37,7 +37,8 @@ class Normalization(NormalizationBase):
 
     In training mode all statistics come from the mini-batch (MBN, BRN and the methods with source A: see there). In
     evaluation mode the `configuration` names the source of each: the mini-batch, the population value set by
-    `configure`, the memory or the weights.
+    `configure`, both, the memory or the weights. With source E a forward pass in evaluation mode changes
+    `moving_values`, which `configure` and `reset_stream` delete.
     With a `training_configuration` these are the sources in training mode too (BLN paper, Algorithm 2, step 13):
     population values are constants to the gradient, statistics of the mini-batch carry it.
 
@@ -166,6 +167,7 @@ class Normalization(NormalizationBase):
         if selected_mean is not None:
             if mixtures[0] is not None:
                 selected_mean = mix_means(mean, selected_mean, mixtures[0].stored_share(x.shape[0], count))
+                self.move_stored_value(pair[0], sources[0], selected_mean)
             if self.formula_variant.around_selected_mean:
                 around_selected = (x - selected_mean).square().mean(axes, keepdim=True)
                 batch_deviation = torch.sqrt(around_selected + self.formula_variant.epsilon)
@@ -176,6 +178,7 @@ class Normalization(NormalizationBase):
             distance = None if between is None else mean - between.mean.view_as(mean)
             share = mixtures[1].stored_share(x.shape[0], count)
             deviation = mix_variances(batch_deviation.square(), deviation.square(), share, distance).sqrt()
+            self.move_stored_value(pair[1], sources[1], deviation)
         return (centred if selected_mean is None else x - selected_mean) * (weight / deviation)
 
     def _mini_batch_pair(

@@ -21,6 +21,7 @@ from bln_search.norms.formula_variant import FormulaVariant
 from bln_search.norms.layer_state import BUFFERS, LayerStateBase, Origins
 from bln_search.norms.mixture import MemoryMeanAndWeight, StoredAndMiniBatchMixture
 from bln_search.norms.moment_collection import LayerMoments
+from bln_search.norms.moving_values import move_value
 from bln_search.norms.statistics import LayerPopulation, compute_population_pair
 from bln_search.norms.unequal_epsilon import NeverEqualEpsilon
 
@@ -170,7 +171,7 @@ class NormalizationBase(LayerStateBase):
         """
         if not source.reads_stored_value:
             return None
-        value = self.find_configured_value(statistic)
+        value = self._find_stored_value(statistic, source)
         if value is None or self.origins.get(statistic) is not source.fixed_estimate:
             origin = source.fixed_estimate or "population"
             raise ModelError(
@@ -190,6 +191,24 @@ class NormalizationBase(LayerStateBase):
             )
         return value[: x.shape[0]]
 
+    def _find_stored_value(self, statistic: Statistic, source: StatisticSource) -> Tensor | None:
+        """Return the value that `configure` set; at inference the moving one, after the first mini-batch of a stream."""
+        moving = (self.moving_values or {}).get(statistic) if source.is_moving and not self.training else None
+        return self.find_configured_value(statistic) if moving is None else moving
+
+    def move_stored_value(self, statistic: Statistic, source: StatisticSource, blended: Tensor) -> None:
+        """Replace the moving value of a statistic of source E by the one with which a mini-batch is normalized.
+
+        Args:
+            statistic: of the layer.
+            source: its source; others than E change nothing, and no source does in training mode.
+            blended: the value, in a shape that broadcasts against the input.
+        """
+        if source.is_moving and not self.training:
+            previous = self._find_stored_value(statistic, source)
+            assert previous is not None
+            self.moving_values = {**(self.moving_values or {}), statistic: move_value(statistic, previous, blended)}
+
     def find_mixture(
         self,
         source: StatisticSource,
@@ -200,7 +219,7 @@ class NormalizationBase(LayerStateBase):
 
         Args:
             source: of the statistic.
-            blend: weight of the population, for source B.
+            blend: weight of the stored value, for sources B and E.
             prior: weight of the stored value, for a source with a weight of its own.
         """
         has_blend = source.description.has_row_weight and blend is not None
@@ -261,12 +280,14 @@ class NormalizationBase(LayerStateBase):
         population: LayerPopulation | None = None,
         blend: PopulationWeight | None = None,
     ) -> None:
-        """Use `configuration` at inference, with the values of `population` for statistics of source T and B.
+        """Use `configuration` at inference, with the values of `population` for statistics of source T, B and E.
+
+        A stream of moving statistics (source E) begins anew.
 
         Args:
             configuration: of this method or of one with more statistics.
             population: population values; None to keep the present ones.
-            blend: weight of the population in statistics of source B; None to keep the present one.
+            blend: weight of the stored value in statistics of source B and E; None to keep the present one.
 
         Raises:
             ModelError: the configuration is of another method or has no value under this population.
@@ -285,6 +306,7 @@ class NormalizationBase(LayerStateBase):
             raise ModelError(f"configuration {configuration} has no value in this layer: {reason}")
         self.configuration = restricted
         self.blend = blend if restricted.uses_blend else None
+        self.moving_values = None
         if population is not None:
             self.origins = _estimates_of_stored_values(restricted, self.method)
             for statistic, value in population.value_by_statistic.items():

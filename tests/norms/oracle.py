@@ -160,3 +160,37 @@ def population(formula, batches, correction="bessel", per_slot=False):
         "feature_mean": lambda i, p, k: f_mean[i, p],
         "feature_deviation": lambda i, p, k: f_deviation[i, p],
     }
+
+
+def moved_population(formula, x, code, population):
+    """Return the population values after a mini-batch, by the recursion of source E: s = w·s + (1 - w)·b.
+
+    Of deviations the variances move; of feature statistics the mean over the examples, and over positions if pooled.
+    """
+    rows = to_rows(x, formula.feature_axis)
+    n, positions, d = rows.shape
+    moved = dict(population)
+    if formula.method != "ln":
+        batch = np.empty((2, positions, d))
+        for p in range(positions):
+            for k in range(d):
+                batch[:, p, k] = formula.batch_statistics(rows, 0, p, k, code[:2], population)
+        moved |= _replace_moving("batch", code[:2], lambda index, i, p, k: batch[index, p, k])
+    if formula.method != "bn":
+        feature = np.empty((2, n, positions))
+        for i in range(n):
+            for p in range(positions):
+                mean, deviation = formula.feature_statistics(rows, i, p, 0, code[2:], population)
+                feature[:, i, p] = mean, deviation**2
+        axes = (1, 2) if formula.pools_positions else (1,)
+        mean = np.broadcast_to(feature.mean(axes, keepdims=True), (2, 1, positions))[:, 0]
+        moved |= _replace_moving("feature", code[2:], lambda index, i, p, k: mean[index, p] ** (0.5 if index else 1))
+    return moved
+
+
+def _replace_moving(pair, code, value):
+    return {
+        f"{pair}_{name}": lambda i, p, k, index=index: value(index, i, p, k)
+        for index, name in enumerate(("mean", "deviation"))
+        if code[index] == "E"
+    }

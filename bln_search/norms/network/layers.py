@@ -165,6 +165,16 @@ def statistics_read_from_population(configuration: InferenceConfiguration) -> se
     return {statistic for statistic, source in configuration.source_by_statistic.items() if source.reads_population}
 
 
+def reset_stream(network: nn.Module) -> None:
+    """Let the next mini-batch of a network be the first one of a stream, in all layers with moving statistics (E).
+
+    Without such layers nothing changes.
+    """
+    for module in network.modules():
+        if isinstance(module, NormalizationBase):
+            module.moving_values = None
+
+
 @contextmanager
 def evaluation_mode(network: nn.Module) -> Iterator[None]:
     """Set `network` to evaluation mode in this context, then restore the mode of each module.

@@ -116,6 +116,10 @@ def _resolve_pair_sources(
             raise ModelError(
                 f"configuration {row.configuration} names no source of {statistic}, which a layer of this network needs"
             )
+        if source.is_moving:
+            raise ModelError(
+                f"configuration {row.configuration} changes with each mini-batch: evaluate it by plain passes in their order"
+            )
         if source.fixed_estimate is not None:
             prior = priors.get(source.fixed_estimate)
             return StoredOrMixedSource(source.fixed_estimate, layer.find_mixture(source, None, prior))
