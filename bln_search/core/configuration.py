@@ -1,14 +1,13 @@
 """The inference configuration: for each statistic of a normalization layer, where its value comes from.
 
 Its code has four letters in the order E_B Std_B E_F Std_F: `T` population, `F` present mini-batch, `M` memory of recent
-training mini-batches, `B` a blend of population and mini-batch, `E` a moving average over the mini-batches of inference,
-`-` a statistic that the method does not have. So BLN
-has 16 codes (`TTFF`, `FTFF`, ...), BN and BRN four (`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...). Codes
-with `B` or `E` exist for every method and are enumerated only where they are asked for. So are the two other readings of
-MBN's inference: `L` statistics of the last training step, `C` memory and present mini-batch combined. A network without
-normalization has the one code `----`. Weight normalization, normalization propagation and AP2 also have `A`, a value
-computed from the weights alone: nine codes (`AA--`, `AT--`, ...). BN and BLN have it where it is asked for: nine and 81
-codes.
+training mini-batches, `B` a blend of population and mini-batch, `E` a moving average over the mini-batches of
+inference, `-` a statistic that the method does not have. So BLN has 16 codes (`TTFF`, `FTFF`, ...), BN and BRN four
+(`TT--`), LN four (`--FF`), MBN nine (`MM--`, `MT--`, ...). Codes with `B` or `E` exist for every method and are
+enumerated only where they are asked for. So are the two other readings of MBN's inference: `L` statistics of the last
+training step, `C` memory and present mini-batch combined. A network without normalization has the one code `----`.
+Weight normalization, normalization propagation and AP2 also have `A`, a value computed from the weights alone: nine
+codes (`AA--`, `AT--`, ...). BN and BLN have it where it is asked for: nine and 81 codes.
 
 Sources: Ziaee & Çano 2022, Batch Layer Normalization, Algorithm 2 steps 9 and 12, Eq. 18-21; Guo et al. 2018, MBN;
 Shekhovtsov & Flach 2018, AP2.
@@ -61,7 +60,8 @@ class InferenceConfiguration:
                 f"{self.code!r} is not an inference configuration: write four letters for E_B Std_B E_F Std_F, "
                 "T (population) or F (mini-batch), `--` for a pair the method does not have, for example TTFF or TT--; "
                 f"some methods have other letters: {_describe_other_letters()}; B is "
-                "a blend of T and F, for example BB--, and E a blend whose T moves with the stream; a network without normalization has the one configuration ----"
+                "a blend of T and F, for example BB--, and E a blend whose T moves with the stream; a network without "
+                "normalization has the one configuration ----"
             )
 
     def __str__(self) -> str:

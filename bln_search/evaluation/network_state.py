@@ -32,8 +32,8 @@ class NetworkState:
 
     Containers, tensors, arrays, generators and objects of a user's own classes are searched, buffers and attributes of
     modules first. Of normalization layers of bln-search only moving statistics are kept, as their configuration is not
-    state; the values of parameters are left out. A network with lazy layers has no state yet: its first pass creates them. Warns (UserWarning)
-    where there are more objects than are searched.
+    state; the values of parameters are left out. A network with lazy layers has no state yet: its first pass creates
+    them. Warns (UserWarning) where there are more objects than are searched.
 
     Args:
         network: the network.

@@ -118,7 +118,8 @@ def _resolve_pair_sources(
             )
         if source.is_moving:
             raise ModelError(
-                f"configuration {row.configuration} changes with each mini-batch: evaluate it by plain passes in their order"
+                f"configuration {row.configuration} changes with each mini-batch: evaluate it by plain passes in "
+                "the order of the mini-batches"
             )
         if source.fixed_estimate is not None:
             prior = priors.get(source.fixed_estimate)
