@@ -192,7 +192,7 @@ class NormalizationBase(LayerStateBase):
         return value[: x.shape[0]]
 
     def _find_stored_value(self, statistic: Statistic, source: StatisticSource) -> Tensor | None:
-        """Return the value that `configure` set or, at inference, the one to which mini-batches of a stream moved it."""
+        """Return the value that `configure` set or, at inference, the one to which mini-batches moved it."""
         moving = (self.moving_values or {}).get(statistic) if source.is_moving and not self.training else None
         return self.find_configured_value(statistic) if moving is None else moving
 
