@@ -85,14 +85,21 @@ class LayerStateBase(nn.Module):
 
     def restore_configured_state(self, state: ConfiguredState) -> None:
         """Restore the state that `configured_state` returned."""
-        self.configuration, self.blend, self.prior_values, self.origins, self.population_outdated, *others = state
-        self.moving_values, values = others
+        (
+            self.configuration,
+            self.blend,
+            self.prior_values,
+            self.origins,
+            self.population_outdated,
+            self.moving_values,
+            values,
+        ) = state
         for name, value in zip(self.stored_buffers, values, strict=True):
             setattr(self, name, value)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> LayerStateBase:  # noqa: FBT001, FBT002 - as in torch
         """Move and convert the moving values, too."""
-        super()._apply(fn, recurse)
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         if self.moving_values is not None:
             self.moving_values = {statistic: fn(value) for statistic, value in self.moving_values.items()}
         return self
