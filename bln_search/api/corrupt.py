@@ -48,9 +48,9 @@ def corrupt(
     Args:
         images: (N, C, H, W) with one or three channels and values from 0 to 1, before standardization. A tensor or an
             array.
-        name: `gaussian_noise`, `shot_noise`, `impulse_noise`, `defocus_blur`, `motion_blur`, `fog`, `brightness`,
-            `contrast`, `pixelate`, `jpeg`, or a corruption of a plugin. With a severity, as in `contrast-3`, or
-            without.
+        name: `gaussian_noise`, `shot_noise`, `impulse_noise`, `defocus_blur`, `glass_blur`, `motion_blur`,
+            `zoom_blur`, `snow`, `frost`, `fog`, `brightness`, `contrast`, `elastic_transform`, `pixelate`, `jpeg`, or
+            a corruption of a plugin. With a severity, as in `contrast-3`, or without.
         severity: From 1 to 5; by default that of `name`, or 3.
         seed: Of random corruptions.
         indices: (N,), index of each example in its data set, for images that are a part of it; by default 0 to N-1.

@@ -31,7 +31,7 @@ Kernel = NDArray[np.float64]
 def defocus_blur(images: Images, severity: int, _: Generators) -> Images:
     """Convolve with a smoothed disk."""
     kernel = make_disk_kernel(*DEFOCUS_DISKS[severity - 1])
-    return _correlate_with_mirrored_edges(images, kernel)
+    return correlate_with_mirrored_edges(images, kernel)
 
 
 def motion_blur(images: Images, severity: int, generators: Generators) -> Images:
@@ -40,11 +40,11 @@ def motion_blur(images: Images, severity: int, generators: Generators) -> Images
     blurred = np.empty_like(images)
     for index, generator in enumerate(generators):
         kernel = make_motion_kernel(length, deviation, generator.uniform(-MAX_ANGLE, MAX_ANGLE))
-        blurred[index] = _correlate_with_mirrored_edges(images[index], kernel)
+        blurred[index] = correlate_with_mirrored_edges(images[index], kernel)
     return blurred
 
 
-def _correlate_with_mirrored_edges(images: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
+def correlate_with_mirrored_edges(images: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
     """Weighted sums over the neighbourhood of each pixel of images (..., H, W), mirrored without repeating the edge."""
     height, width = images.shape[-2:]
     reach = len(kernel) // 2
@@ -66,7 +66,7 @@ def make_disk_kernel(radius: float, deviation: float) -> Kernel:
     offsets = np.arange(-reach, reach + 1)
     disk = (offsets[:, None] ** 2 + offsets**2 <= radius**2).astype(np.float64)
     weights = np.exp(-(np.arange(-1, 2) ** 2) / (2 * deviation**2))
-    smoothed = _correlate_with_mirrored_edges(np.pad(disk, 1), np.outer(weights, weights))[1:-1, 1:-1]
+    smoothed = correlate_with_mirrored_edges(np.pad(disk, 1), np.outer(weights, weights))[1:-1, 1:-1]
     return np.asarray(smoothed / smoothed.sum())
 
 

@@ -14,7 +14,12 @@ from bln_search.data.corruptions import corrupt_images
 from bln_search.data.corruptions import corrupted_images as applying
 from tests.data.corruptions.example_images import make_images
 
-RANDOM = ("fog", "gaussian_noise", "impulse_noise", "motion_blur", "shot_noise")
+RANDOM = (
+    *("elastic_transform", "fog", "frost", "gaussian_noise", "glass_blur", "impulse_noise", "motion_blur"),
+    *("shot_noise", "snow"),
+)
+NOT_MONOTONIC = ("elastic_transform", "frost", "glass_blur")
+"""Their published constants do not order the squared distances from the original."""
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS.built_in)
@@ -62,12 +67,23 @@ def test_sorting_by_class_does_not_change_an_example(name):
     np.testing.assert_array_equal(corrupt_images(images[by_class], Corruption(name), indices=by_class), mixed[by_class])
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS.built_in)
+@pytest.mark.parametrize("name", [name for name in CORRUPTIONS.built_in if name not in NOT_MONOTONIC])
 def test_distance_from_the_original_grows_with_severity(name):
     images = make_images(32).astype(np.float64)
     distances = [np.mean((corrupt_images(images, Corruption(name, s)) - images) ** 2) for s in SEVERITIES]
     assert 0 < 1.2 * distances[0] < distances[-1]
     assert all(weaker <= stronger * (1 + 1e-6) for weaker, stronger in pairwise(distances)), distances
+
+
+@pytest.mark.parametrize("name", NOT_MONOTONIC)
+def test_every_severity_changes_images(name):
+    images = make_images(8)
+    for severity in SEVERITIES:
+        assert np.abs(corrupt_images(images, Corruption(name, severity)) - images).mean() > 0.02
+
+
+def test_the_fifteen_corruptions_of_cifar_10_c_exist():
+    assert len(CORRUPTIONS.built_in) == 15
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS.built_in)
