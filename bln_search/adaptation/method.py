@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import torch
 from torch import Tensor, nn
 
 from bln_search.core.errors import ModelError
@@ -49,9 +48,3 @@ def check_logits(outputs: object) -> Tensor:
         f"test-time adaptation needs logits of shape (examples, classes) with at least two classes, "
         f"the network returns {form}"
     )
-
-
-@torch.no_grad()
-def predict_without_gradient(network: nn.Module, inputs: Inputs) -> Tensor:
-    """Return the logits (n, classes) of a mini-batch by a plain forward pass."""
-    return check_logits(network(inputs.clone()))

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from bln_search.adaptation.method import Adaptation, predict_without_gradient
-from bln_search.data.inputs import Inputs
+from bln_search.adaptation.output_correction import OutputCorrection
 
 
-class NoAdaptation(Adaptation):
+class NoAdaptation(OutputCorrection):
     """The network as it is, under the configuration of the arm."""
 
-    def predict(self, inputs: Inputs) -> Tensor:
-        """Return the logits (n, classes) of a mini-batch."""
-        return predict_without_gradient(self.network, inputs)
+    def correct(self, outputs: Tensor, features: Tensor) -> Tensor:  # noqa: ARG002 - for methods that read them
+        """Return the logits as they are."""
+        return outputs
 
     def reset(self) -> None:
         """Nothing changes from mini-batch to mini-batch but what the network itself keeps."""

@@ -44,7 +44,9 @@ class StreamPlan:
             yield self.condition_of[start:end], self.example_of[start:end]
 
 
-def plan_stream(labels: Mapping[str, NDArray[np.int64]], spec: StreamSpec, *, order: int, network: int = 0) -> StreamPlan:
+def plan_stream(
+    labels: Mapping[str, NDArray[np.int64]], spec: StreamSpec, *, order: int, network: int = 0
+) -> StreamPlan:
     """Return a stream over all examples of all conditions.
 
     Args:
@@ -122,7 +124,11 @@ def order_examples(labels: NDArray[np.int64], spec: StreamSpec, generator: np.ra
     if spec.order is StreamOrder.BY_LABEL:
         return np.concatenate(by_class)
     if spec.order is StreamOrder.BLOCKS:
-        runs = [run for examples in by_class for run in np.split(examples, range(spec.run_length, len(examples), spec.run_length))]
+        runs = [
+            run
+            for examples in by_class
+            for run in np.split(examples, range(spec.run_length, len(examples), spec.run_length))
+        ]
         return np.concatenate([runs[i] for i in generator.permutation(len(runs))])
     slots: list[list[Indices]] = [[] for _ in classes]
     for examples in by_class:

@@ -98,7 +98,11 @@ class AdaptationSpec(SectionWithOwnOptions):
     def expand_candidates(self) -> list[AdaptationSpec]:
         """An arm for each combination of candidates, without candidates. Raises ValidationError for invalid values."""
         values = self.model_dump(mode="json", exclude={"candidates"})
-        return [
-            AdaptationSpec.model_validate({**values, **dict(zip(self.candidates, chosen, strict=True))})
-            for chosen in product(*self.candidates.values())
-        ] if self.candidates else [self]
+        return (
+            [
+                AdaptationSpec.model_validate({**values, **dict(zip(self.candidates, chosen, strict=True))})
+                for chosen in product(*self.candidates.values())
+            ]
+            if self.candidates
+            else [self]
+        )
