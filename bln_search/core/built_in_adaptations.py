@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from bln_search.core.adaptation_info import AdaptationInfo
 
+_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
 BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
     "none": AdaptationInfo("bln_search.adaptation.none:NoAdaptation", reads_outputs_only=True),
+    "tent": AdaptationInfo(
+        "bln_search.adaptation.tent:Tent",
+        {
+            "optimizer": Literal["sgd", "adam"],
+            "learning_rate": _Positive,
+            "steps": Annotated[int, Field(ge=1, le=100)],
+            "episodic": bool,
+        },
+    ),
 }
 """The built-in methods by name."""
