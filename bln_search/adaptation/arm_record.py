@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from bln_search.adaptation.outcomes import StreamOutcomes
+from bln_search.core.stream_outcomes import StreamOutcomes
 
 Predict = Callable[[], Tensor]
 """Returns logits (n, classes) of a mini-batch."""
@@ -28,7 +28,7 @@ class ArmRecord:
         self._place, self._batches, self._seconds = 0, 0, 0.0
         self._losses = np.full(examples, np.inf, np.float32)
         self._brier, self._confidences = self._losses.copy(), np.zeros(examples, np.float32)
-        self._correct, self._predicted = np.zeros(examples, np.bool_), np.full(examples, -1, np.int64)
+        self._correct = np.zeros(examples, np.bool_)
 
     def add(self, predict: Predict, targets: Tensor, seconds: float = 0.0) -> None:
         """Predict a mini-batch and score the outputs; nothing after the arm ended.
@@ -60,7 +60,6 @@ class ArmRecord:
             self._correct,
             self._brier,
             self._confidences,
-            self._predicted,
             self.end,
             self._batches,
             self._seconds,
@@ -77,6 +76,6 @@ class ArmRecord:
         one_hot = F.one_hot(targets, outputs.shape[1])
         self._losses[place] = F.cross_entropy(outputs.double(), targets, reduction="none").cpu().numpy()
         self._brier[place] = torch.sum((probabilities - one_hot) ** 2, 1).cpu().numpy()
-        self._confidences[place], self._predicted[place] = confidences.cpu().numpy(), predicted.cpu().numpy()
+        self._confidences[place] = confidences.cpu().numpy()
         self._correct[place] = (predicted == targets).cpu().numpy()
         self._place += n

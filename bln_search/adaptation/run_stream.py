@@ -13,9 +13,9 @@ from torch import Tensor, nn
 
 from bln_search.adaptation.arm_record import ArmRecord
 from bln_search.adaptation.arms import AdaptingArm, SharedPass, StreamArm
-from bln_search.adaptation.outcomes import StreamOutcomes
 from bln_search.adaptation.stream_plan import Indices, StreamPlan
 from bln_search.core.registry import ADAPTATIONS
+from bln_search.core.stream_outcomes import StreamOutcomes
 from bln_search.data.inputs import Inputs, concatenate_inputs
 from bln_search.norms.precision import use_full_float32_precision
 from bln_search.norms.row_batching.row_tensor import InferenceRow, Populations

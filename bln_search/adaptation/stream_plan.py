@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
+from bln_search.core.stream_outcomes import StreamLayout
 from bln_search.core.streams import StreamMixture, StreamOrder, StreamReset
 from bln_search.specs.sections.stream import StreamSpec
 
@@ -16,26 +17,14 @@ Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class StreamPlan:
-    """A stream in mini-batches.
+class StreamPlan(StreamLayout):
+    """A stream in mini-batches, and where arms return to their start.
 
     Attributes:
-        conditions: Names of the conditions.
-        condition_of: Index of the condition of each example of the stream, (N,).
-        example_of: Index of each example of the stream in the data of its condition, (N,).
-        starts: Where each mini-batch begins, (mini-batches,).
         resets: Mini-batches, by number, before which arms return to the state before the stream.
     """
 
-    conditions: tuple[str, ...]
-    condition_of: Indices
-    example_of: Indices
-    starts: Indices
-    resets: frozenset[int]
-
-    def __len__(self) -> int:
-        """Number of mini-batches."""
-        return len(self.starts)
+    resets: frozenset[int] = frozenset()
 
     def iter_mini_batches(self) -> Iterator[tuple[Indices, Indices]]:
         """Yield the conditions (n,) and the examples (n,) of each mini-batch."""
