@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, tee
 
 import numpy as np
 import torch
@@ -15,11 +15,12 @@ from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.data.inputs import StructuredInputs
 from bln_search.evaluation.batches import BatchGroup, MiniBatch, group_adjacent_batches
 from bln_search.evaluation.checks.checked_networks import are_fused_passes_checked, remember_checked_fused_passes
-from bln_search.evaluation.checks.ill_conditioned_rows import ROUNDING_TOLERANCE, IllConditionedRowDetector
+from bln_search.evaluation.checks.ill_conditioned_rows import IllConditionedRowDetector
 from bln_search.evaluation.checks.independence import BatchPair, check_fused_passes, check_one_pass_inputs
-from bln_search.evaluation.checks.numerical_comparison import loss_distance_in_tolerances
+from bln_search.evaluation.checks.reproducible_passes import require_reproducible_pass
 from bln_search.evaluation.checks.spot_checks import SpotChecks
 from bln_search.evaluation.chunking import MEMORY_LIMIT, choose_chunk_sizes, retain_freed_memory
+from bln_search.evaluation.moving_rows import MovingRows, join_scores_of_rows
 from bln_search.evaluation.row_evaluator import OutputObserver, RowEvaluator
 from bln_search.evaluation.split_outcomes import (
     ContrastiveSplitScorer,
@@ -60,9 +61,12 @@ def evaluate_rows_per_example(
     plain forward passes before the pass, and a sample of mini-batches and rows during it. Rows whose losses are
     rounding errors in single precision are evaluated in double precision, with a warning (UserWarning).
 
+    Rows with moving statistics (source E) take a plain forward pass for each mini-batch, beside the pass of the others.
+    They begin a stream at the first mini-batch.
+
     Args:
         network: with normalization layers.
-        batches: mini-batches.
+        batches: mini-batches, in the order of a stream.
         rows: the rows.
         populations: population values of each layer under each estimate.
         score: per-example losses and correctness from outputs and targets; a `ContrastiveScore` compares each example
@@ -73,7 +77,8 @@ def evaluate_rows_per_example(
         observe: called with the outputs of each row. The outputs of all rows for a group are computed twice if they
             take more than `memory_limit` bytes.
         earlier: what earlier parts have shown, where the mini-batches are a part of a split; it is updated. Rows are
-            compared with double precision in the first part, and outcomes keep equal weights, for `join_outcomes`.
+            compared with double precision in the first part, streams continue those of the part before, and outcomes
+            keep equal weights, for `join_outcomes`.
 
     Raises:
         ModelError: fused and plain passes differ, or the network does not support the one pass.
@@ -87,19 +92,45 @@ def evaluate_rows_per_example(
         first = next(iterator, None)
         if first is None:
             raise DataError("there is nothing to evaluate: the data has no mini-batch")
-        evaluator, double = RowEvaluator(network, rows, populations, score=score, is_fused=one_pass), None
         comparison = ContrastiveSplitScorer(score, observe) if isinstance(score, ContrastiveScore) else None
         observer = observe if comparison is None else comparison.add_outputs
-        if one_pass:
-            check_one_pass_inputs(first[0])
-            second = next(iterator, None)
-            iterator = iterator if second is None else chain([second], iterator)
-            retain_freed_memory()
-            evaluator, double = _make_checked_evaluator(evaluator, first, second, memory_limit)
-        groups = _iter_groups(evaluator, chain([first], iterator))
-        scores = _iter_scores(evaluator, double, groups, observer, memory_limit, earlier)
+        moving = [row for row in rows if row.configuration.is_moving]
+        others = [row for row in rows if not row.configuration.is_moving]
+        parts = EarlierParts() if earlier is None else earlier
+        if moving and parts.moving_rows is None:
+            parts.moving_rows = MovingRows(network, moving, populations, score)
+        iterator = chain([first], iterator)
+        scores: Iterator[Scores] | None = None
+        if moving and parts.moving_rows is not None:
+            iterator, same = tee(iterator) if others else (iterator, iterator)
+            scores = parts.moving_rows.iter_scores(same, moving, observer)
+        if others:
+            evaluator = RowEvaluator(network, others, populations, score=score, is_fused=one_pass)
+            scores = join_scores_of_rows(
+                _iter_scores_of_fixed_rows(evaluator, iterator, observer, memory_limit, earlier), scores
+            )
+        assert scores is not None
         outcomes = _collect_outcomes(scores, progress, is_part=earlier is not None)
-        return outcomes if comparison is None else [comparison.pop_outcomes_of_row(row) for row in rows]
+        by_row = dict(zip([*others, *moving], outcomes, strict=True))
+        return [by_row[row] if comparison is None else comparison.pop_outcomes_of_row(row) for row in rows]
+
+
+def _iter_scores_of_fixed_rows(
+    evaluator: RowEvaluator,
+    batches: Iterator[MiniBatch],
+    observe: OutputObserver | None,
+    memory_limit: int,
+    earlier: EarlierParts | None,
+) -> Iterator[Scores]:
+    """Yield losses and correctness (rows, examples) of groups of mini-batches in rows whose statistics do not move."""
+    double: RowEvaluator | None = None
+    if evaluator.is_fused:
+        first, second = next(batches), next(batches, None)
+        check_one_pass_inputs(first[0])
+        batches = chain([first] if second is None else [first, second], batches)
+        retain_freed_memory()
+        evaluator, double = _make_checked_evaluator(evaluator, first, second, memory_limit)
+    yield from _iter_scores(evaluator, double, _iter_groups(evaluator, batches), observe, memory_limit, earlier)
 
 
 def _make_checked_evaluator(
@@ -182,7 +213,7 @@ def _check_first_group(
     """Find ill-conditioned rows by the first mini-batch; return what checks the next ones."""
     first = group.first_mini_batch
     if not evaluator.is_fused:
-        _require_reproducible_pass(evaluator, first, losses[0])
+        require_reproducible_pass(evaluator, first, losses[0])
         double = evaluator.try_copy_in_double_precision(first[0])
     conditioning = IllConditionedRowDetector(evaluator, double, first[0])
     checks = SpotChecks(evaluator, double, conditioning.epsilon)
@@ -192,17 +223,6 @@ def _check_first_group(
             checks.check_and_match_plain_pass(group, losses, 0, row)
         conditioning.mark_ill_conditioned_rows_and_warn(different)
     return conditioning, checks
-
-
-def _require_reproducible_pass(evaluator: RowEvaluator, batch: MiniBatch, losses: Tensor) -> None:
-    """Raise ModelError where the first pass of the first row cannot be repeated, so that rows cannot be isolated."""
-    repeated = evaluator.plain_scores(0, batch).losses
-    if loss_distance_in_tolerances(repeated, losses, ROUNDING_TOLERANCE) > 1:
-        raise ModelError(
-            "the network gives other outputs for the same mini-batch when its pass is repeated, although its buffers, "
-            "its attributes and the global random generators were reset, so its rows cannot be compared: keep what "
-            "changes from pass to pass in attributes of its modules, not in a global variable, a function or a file"
-        )
 
 
 class _KeptOutputs:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
@@ -11,11 +12,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.evaluation.batches import MiniBatch
 from bln_search.evaluation.row_evaluator import OutputObserver
 from bln_search.norms.row_batching.row_tensor import InferenceRow
-from bln_search.tasks.score import ContrastiveScore
+from bln_search.tasks.score import ContrastiveScore, Scores
 
 Weights = NDArray[np.float64]
+
+
+class ContinuedRows(Protocol):
+    """Rows whose evaluation of a part continues that of the part before."""
+
+    def iter_scores(
+        self, batches: Iterable[MiniBatch], rows: Sequence[InferenceRow], observe: OutputObserver | None
+    ) -> Iterator[Scores]:
+        """Yield losses and correctness (rows, n) of each mini-batch in some of the rows."""
 
 
 @dataclass
@@ -24,9 +35,11 @@ class EarlierParts:
 
     Attributes:
         ill_conditioned: Rows whose losses are rounding errors; None before the first part.
+        moving_rows: Rows with moving statistics, after the last mini-batch of their streams; None without such rows.
     """
 
     ill_conditioned: set[InferenceRow] | None = None
+    moving_rows: ContinuedRows | None = None
 
 
 def join_outcomes(parts: Sequence[ExampleOutcomes], order: NDArray[np.intp]) -> ExampleOutcomes:
