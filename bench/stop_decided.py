@@ -35,6 +35,7 @@ from bln_search.api.staged_evaluation import evaluate_until_decided
 from bln_search.core.enums import Correction
 from bln_search.core.errors import DataError
 from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.mixed_rows import MixtureWeights
 from bln_search.data.catalog import load_data_set
 from bln_search.evaluation.chunking import MEMORY_LIMIT
 from bln_search.evaluation.class_counts import ClassCounter
@@ -111,7 +112,7 @@ class RecordedEvaluator(NetworkEvaluator):
         settings = CheckedEvaluationArguments(
             scoring=cross_entropy_and_correctness,
             correction=Correction.BESSEL,
-            blends=(),
+            weights=MixtureWeights(),
             batch_sizes=None,
             forward=None,
             target=None,

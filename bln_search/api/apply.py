@@ -31,6 +31,8 @@ Choice = (
 def apply_configuration(network: nn.Module, choice: Choice, *, allow_other_weights: bool = False) -> nn.Module:
     """Make `network` use `choice` in evaluation mode. The state dict contains the configuration and its values.
 
+    Moving statistics (source E) begin a stream; `bln_search.reset_stream(network)` begins another one.
+
     Warns (BatchDependenceWarning) if the outputs then depend on the mini-batch; and (UserWarning) of population values
     that were measured with other weights, where these are allowed.
 
@@ -78,9 +80,11 @@ def apply_configuration(network: nn.Module, choice: Choice, *, allow_other_weigh
         not configuration.restricted_to_statistics_of(layers[name].method).is_deterministic
         for name, configuration in applied.configurations.items()
     )
+    is_moving = any(layers[name].configuration.is_moving for name in applied.configurations)
     if depends_on_batch and not applied.is_independent:
         warnings.warn(
-            f"{choice} depends on the mini-batch: the output for an example changes with the other examples. The best "
+            f"{choice} depends on the mini-batch: the output for an example changes with the other examples"
+            f"{' and with earlier mini-batches' if is_moving else ''}. The best "
             "row without this dependence is best_batch_independent of the table",
             BatchDependenceWarning,
             stacklevel=2,

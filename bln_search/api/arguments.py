@@ -54,16 +54,16 @@ def parse_batch_sizes(batch_sizes: Sequence[int] | None) -> tuple[int, ...] | No
     return tuple(dict.fromkeys(int(size) for size in sizes))
 
 
-def parse_blends(blends: Sequence[float | str]) -> tuple[PopulationWeight, ...]:
-    """The weights of `blends`, each once.
+def parse_weights(name: str, weights: Sequence[float | str]) -> tuple[PopulationWeight, ...]:
+    """The weights of an argument such as `blends`, each once.
 
     Raises:
         TypeError: It is not a sequence.
         ValueError: A weight is not possible.
     """
-    if isinstance(blends, str) or not isinstance(blends, Sequence):
-        raise TypeError(f'blends is a list of weights, as in [0.1, "N16"], not {blends!r}')
-    return tuple(dict.fromkeys(PopulationWeight.parse(blend) for blend in blends))
+    if isinstance(weights, str) or not isinstance(weights, Sequence):
+        raise TypeError(f'{name} is a list of weights, as in [0.1, "N16"], not {weights!r}')
+    return tuple(dict.fromkeys(PopulationWeight.parse(weight) for weight in weights))
 
 
 def parse_memory_limit(memory_limit: int) -> int:

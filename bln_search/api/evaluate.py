@@ -10,10 +10,10 @@ from torch import nn
 from bln_search.api.arguments import (
     CorrectionName,
     parse_batch_sizes,
-    parse_blends,
     parse_flag,
     parse_gathered_moments,
     parse_memory_limit,
+    parse_weights,
 )
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import EvaluationData, parse_condition_loaders, parse_population_loaders
@@ -28,6 +28,7 @@ from bln_search.api.ranked.several_networks import combine_tables_over_networks
 from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.api.staged_evaluation import StopName, check_stop, evaluate_until_decided
 from bln_search.core.enums import Correction, parse_enum
+from bln_search.core.mixed_rows import MixtureWeights
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.chunking import MEMORY_LIMIT, release_freed_memory
 from bln_search.evaluation.isolated_passes import untouched_networks
@@ -39,6 +40,7 @@ class EvaluationOptions(TypedDict, total=False):
 
     batch_sizes: Sequence[int] | None
     blends: Sequence[float | str]
+    moving: Sequence[float | str]
     gathered: Mapping[str, Mapping[str, LayerMoments]] | None
     correction: CorrectionName | Correction
     per_slot: bool
@@ -82,6 +84,7 @@ def evaluate_configurations(
     test_loader: Loader | Mapping[str, Loader] | None = None,
     batch_sizes: Sequence[int] | None = None,
     blends: Sequence[float | str] = (),
+    moving: Sequence[float | str] = (),
     gathered: Mapping[str, Mapping[str, LayerMoments]] | None = None,
     correction: CorrectionName | Correction = "bessel",
     per_slot: bool = False,
@@ -115,6 +118,10 @@ def evaluate_configurations(
         blends: Weights α of the population in rows with blended statistics, α·population + (1 - α)·mini-batch: numbers
             between 0 and 1; or prior weights, as in `"N16"` for α = 16/(16+m) with mini-batches of m. Rows with `B` in
             their configuration have them (Schneider et al. 2020).
+        moving: Weights w of rows with moving statistics, w·(value before) + (1 - w)·mini-batch, in the form of
+            `blends`. Rows with `E` in their configuration have them: they begin at the population in each split, move
+            with its mini-batches in their order, and take a forward pass each. With `stop` the order is that of the
+            stages.
         gathered: Further population estimates, as `bln_search.norms.moment_collection` collects them during training.
         correction: Correction of population deviations: `bessel` or `total`.
         per_slot: Feature populations have a value for each slot of the mini-batch.
@@ -169,7 +176,7 @@ def evaluate_configurations(
     settings = CheckedEvaluationArguments(
         scoring=parse_score(score),
         correction=parse_enum(Correction, correction, "correction"),
-        blends=parse_blends(blends),
+        weights=MixtureWeights(parse_weights("blends", blends), parse_weights("moving", moving)),
         batch_sizes=parse_batch_sizes(batch_sizes),
         forward=forward,
         target=target,

@@ -22,9 +22,9 @@ from bln_search.api.preparation import (
 )
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.ranked.table import RankedConfigurations
-from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, Split
 from bln_search.core.example_outcomes import ExampleOutcomes
+from bln_search.core.mixed_rows import MixtureWeights
 from bln_search.core.records import Evaluation, EvaluationKey
 from bln_search.core.states import EvaluationState
 from bln_search.evaluation import evaluate_split
@@ -49,7 +49,7 @@ class CheckedEvaluationArguments:
 
     scoring: Score
     correction: Correction
-    blends: tuple[PopulationWeight, ...]
+    weights: MixtureWeights
     batch_sizes: Sequence[int] | None
     forward: Forward | None
     target: Target | None
@@ -131,7 +131,7 @@ class NetworkEvaluator:
     def prepare_rows(self) -> PreparedRows:
         """Collect the populations, and list the rows."""
         measured = self._network.measure_populations(self._settings.gathered, self._settings.correction)
-        rows = list_possible_inference_rows(self._network.layers, measured.estimates, self._settings.blends)
+        rows = list_possible_inference_rows(self._network.layers, measured.estimates, self._settings.weights)
         return PreparedRows(rows, measured)
 
     def make_table(

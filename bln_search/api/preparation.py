@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
 from torch import nn
@@ -15,9 +15,9 @@ from bln_search.api.inputs.evaluation_data import EvaluationData
 from bln_search.api.inputs.loaders import RoleLoader
 from bln_search.api.networks import NetworkFingerprint
 from bln_search.api.progress_lines import ProgressLines
-from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.enums import Correction, PopulationEstimate, parse_enum
 from bln_search.core.errors import DataError
+from bln_search.core.mixed_rows import MixtureWeights
 from bln_search.evaluation import collect_moments_with_frozen_weights
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.norms import Normalization
@@ -102,9 +102,9 @@ class PreparedNetwork:
 
 
 def list_possible_inference_rows(
-    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, blends: Sequence[PopulationWeight] = ()
+    layers: Mapping[str, Normalization], estimates: MomentsByEstimate, weights: MixtureWeights | None = None
 ) -> list[InferenceRow]:
-    """Every configuration, under each estimate of the statistics that it takes from the population, and blended."""
+    """Every configuration, with each estimate of what it takes from the population, and with each mixture of it."""
     with_own_letter = [estimate for estimate in PopulationEstimate if estimate.has_own_source_letter]
     statistics_by_estimate = {
         estimate: {statistic for name in moments for statistic in layers[name].method.statistics}
@@ -124,8 +124,9 @@ def list_possible_inference_rows(
         for estimate, estimated in statistics_by_estimate.items():
             if from_population <= estimated:
                 rows.append(InferenceRow(configuration, estimate))
-                blended = configuration.with_blend_for_population
-                rows += [InferenceRow(blended, blended_estimate_label(estimate, blend)) for blend in blends]
+                rows += [
+                    InferenceRow(*mixed) for mixed in (weights or MixtureWeights()).list_rows(configuration, estimate)
+                ]
     return rows
 
 

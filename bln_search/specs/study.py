@@ -223,11 +223,12 @@ class StudySpec(SpecSection):
     @model_validator(mode="after")
     def _check_blends_have_batch_statistics(self) -> StudySpec:
         has_batch_statistics = any(arm.method.has_batch_statistics for arm in self.arms)
-        if self.evaluation.blends and not has_batch_statistics and "arm" not in (self.space or {}):
-            raise ValueError(
-                "evaluation: blends: no arm has statistics over the mini-batch, which a blend combines with the "
-                "population: remove blends, or add an arm with bn, bln, mbn or brn"
-            )
+        for key in ("blends", "moving"):
+            if getattr(self.evaluation, key) and not has_batch_statistics and "arm" not in (self.space or {}):
+                raise ValueError(
+                    f"evaluation: {key}: no arm has statistics over the mini-batch, which it combines with the "
+                    f"population: remove {key}, or add an arm with bn, bln, mbn or brn"
+                )
         return self
 
     @model_validator(mode="after")

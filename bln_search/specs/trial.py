@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import Field, JsonValue, ValidationError
 
-from bln_search.core.blend import PopulationWeight, blended_estimate_label
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
+from bln_search.core.mixed_rows import MixtureWeights
 from bln_search.specs.arm_checks import check_arm_can_be_trained
 from bln_search.specs.pydantic_messages import translate_pydantic_error
 from bln_search.specs.sections.arm import ArmSpec
@@ -87,9 +87,11 @@ class TrialSpec(SpecSection):
         return resolve_task(self.task, self.data.name)
 
     @property
-    def blend_weights(self) -> tuple[PopulationWeight, ...]:
-        """The weights of blended statistics; none for a method without statistics over the mini-batch."""
-        return self.evaluation.blends if self.arm.method.has_batch_statistics else ()
+    def mixture_weights(self) -> MixtureWeights:
+        """The weights of blended and moving statistics; none for a method without statistics over the mini-batch."""
+        if not self.arm.method.has_batch_statistics:
+            return MixtureWeights()
+        return MixtureWeights(self.evaluation.blends, self.evaluation.moving)
 
     @property
     def inference_batch_sizes(self) -> tuple[int, ...]:
@@ -302,19 +304,16 @@ PlannedRow = tuple[InferenceConfiguration, str | None]
 
 
 def list_planned_configurations_and_estimates(trial: TrialSpec) -> tuple[PlannedRow, ...]:
-    """Configurations × estimates, each followed by its blends.
+    """Configurations × estimates, each followed by its blends and moving statistics.
 
     A configuration that reads no population value has one row, without an estimate. A method without statistics over
-    the mini-batch has no blends.
+    the mini-batch has neither.
     """
     rows: list[PlannedRow] = []
     for configuration in trial.arm.evaluated_configurations_without_blends:
         for estimate in trial.population_estimates if configuration.uses_population else ():
             rows.append((configuration, estimate))
-            rows += [
-                (configuration.with_blend_for_population, blended_estimate_label(estimate, blend))
-                for blend in trial.blend_weights
-            ]
+            rows += trial.mixture_weights.list_rows(configuration, estimate)
         if not configuration.uses_population:
             rows.append((configuration, None))
     return tuple(rows)

@@ -47,17 +47,18 @@ def list_code_examples(server: str, study_id: int, study: StudySpec, row: Leader
 
 
 def _own_network_code(row: LeaderboardRow) -> str:
-    blend = _find_blend_literal(row.estimate)
-    blends = "" if blend is None else f", blends=[{blend}]"
+    weight = _find_weight_literal(row.estimate)
+    name = "moving" if row.configuration.is_moving else "blends"
+    weights = "" if weight is None else f", {name}=[{weight}]"
     return (
         "import bln_search\n\n"
-        f"ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader{blends})\n"
+        f"ranked = bln_search.evaluate_configurations(model, train_loader, validation_loader{weights})\n"
         f'bln_search.apply_configuration(model, ranked["{row.configuration}"])'
     )
 
 
-def _find_blend_literal(estimate: str | None) -> str | None:
-    """Return the weight of a blended row as Python code: `0.1`, `'N16'`; None for other rows."""
+def _find_weight_literal(estimate: str | None) -> str | None:
+    """Return the weight of a blended or moving row as Python code: `0.1`, `'N16'`; None for other rows."""
     blend = None if estimate is None else parse_estimate_label(estimate)[1]
     if blend is None:
         return None
@@ -80,7 +81,7 @@ def _export_command(server: str, study_id: int, study_name: str, row: Leaderboar
 
 
 def _client_code(server: str, study_id: int, row: LeaderboardRow) -> str:
-    estimate = "" if _find_blend_literal(row.estimate) is None else f", estimate={row.estimate!r}"
+    estimate = "" if _find_weight_literal(row.estimate) is None else f", estimate={row.estimate!r}"
     return (
         "import os\n\nfrom bln_search.client import Client\n\n"
         f'with Client("{server}", os.environ["BLN_SEARCH_TOKEN"]) as client:\n'

@@ -40,7 +40,10 @@ def test_sections_without_later_keys_are_written_as_before():
     arm_keys = {"method", "name", "semantics", "epsilon", "momentum", "judged_under", "population"}
     assert set(ArmSpec(method="bln").model_dump(mode="json")) == arm_keys
     assert ModelSpec(name="lstm").model_dump(mode="json") == {"name": "lstm", "widths": None}
-    assert not {"blends", "conditions", "lengths", "splits", "train_examples"} & EvaluationSpec().model_dump().keys()
+    assert (
+        not {"blends", "moving", "conditions", "lengths", "splits", "train_examples"}
+        & EvaluationSpec().model_dump().keys()
+    )
 
 
 def first_trial_key(spec):

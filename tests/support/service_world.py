@@ -23,6 +23,7 @@ from bln_search.core.configuration import all_configurations
 from bln_search.core.enums import PopulationEstimate, Scope
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.method import Method
+from bln_search.core.mixed_rows import MixtureWeights
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, EvaluationKey
 from bln_search.settings import Settings
 from bln_search.specs import list_planned_configurations_and_estimates, parse_study
@@ -99,7 +100,7 @@ def finish_trial(ledger, trial, worker=RUNNER, *, provenance=None, peak_memory=N
     ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, provenance or {"seed": 0})
     )
-    rows = list_planned_configurations_and_estimates(trial.spec) if trial.spec.blend_weights else BLN_ROWS
+    rows = list_planned_configurations_and_estimates(trial.spec) if trial.spec.mixture_weights != MixtureWeights() else BLN_ROWS
     evaluations = [
         evaluation
         for batch_size in trial.spec.inference_batch_sizes

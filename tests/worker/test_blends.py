@@ -29,7 +29,7 @@ model: {name: mlp, widths: [8]}
 arms: [{method: bn}, {method: bln}]
 training: {epochs: 1, batch_size: 16}
 seeds: [0, 1]
-evaluation: {batch_sizes: [10, 16], blends: [0.5, N16], conditions: [gaussian_noise-5]}
+evaluation: {batch_sizes: [10, 16], blends: [0.5, N16], moving: [0.5, N16], conditions: [gaussian_noise-5]}
 probes: {reshuffles: 1}
 """
 SPEC = parse_study(STUDY)
@@ -63,6 +63,7 @@ def evaluate(loaded):
         test_loader=loaders[Split.TEST],
         batch_sizes=SPEC.evaluation.batch_sizes,
         blends=[0.5, "N16"],
+        moving=[0.5, "N16"],
     )
 
 

@@ -80,7 +80,8 @@ def _specification_facts(spec: StudySpec) -> list[tuple[str, str]]:
             f"{evaluation.correction.value}",
         ),
         *([("Splits", _splits_text(evaluation))] if evaluation.splits else []),
-        *([("Blends", _blends_text(evaluation.blends))] if evaluation.blends else []),
+        *([("Blends", _weights_text("population", evaluation.blends))] if evaluation.blends else []),
+        *([("Moving statistics", _weights_text("value before", evaluation.moving))] if evaluation.moving else []),
         *([("Conditions", "; ".join(map(_condition_text, evaluation.conditions)))] if evaluation.conditions else []),
         *([("Lengths of texts", _format_number_list(evaluation.lengths))] if evaluation.lengths else []),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
@@ -108,8 +109,8 @@ def _splits_text(evaluation: EvaluationSpec) -> str:
     return f"validation, test, and train ({of_train}), which neither ranks nor selects"
 
 
-def _blends_text(blends: tuple[PopulationWeight, ...]) -> str:
-    return f"weight of the population {', '.join(map(str, blends))}"
+def _weights_text(stored: str, weights: tuple[PopulationWeight, ...]) -> str:
+    return f"weight of the {stored} {', '.join(map(str, weights))}"
 
 
 def _condition_text(condition: ConditionSpec) -> str:

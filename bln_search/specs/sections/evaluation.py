@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema, field_validator, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema, field_validator, model_validator
 
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.enums import Correction, PopulationEstimate, Split
@@ -52,7 +52,7 @@ def _serialize_blend(blend: PopulationWeight) -> float | str:
 
 BlendWeight = Annotated[
     PopulationWeight,
-    BeforeValidator(_parse_blend),
+    PlainValidator(_parse_blend),
     PlainSerializer(_serialize_blend, return_type=float | str),
     WithJsonSchema(
         {
@@ -86,9 +86,11 @@ class EvaluationSpec(SpecSection):
             of every text, on which every row is evaluated. The length of the training data ranks the rows.
         blends: Weights α of the population in further rows with blended statistics, α·population + (1 − α)·mini-batch:
             numbers between 0 and 1, or `N16` for α = 16/(16 + m) with mini-batches of m.
+        moving: Weights w in further rows with moving statistics, w·value before + (1 − w)·mini-batch, which begin at
+            the population and move with the mini-batches of each split in their order: numbers as those of `blends`.
     """
 
-    added_later = frozenset({"conditions", "lengths", "blends", "splits", "train_examples"})
+    added_later = frozenset({"conditions", "lengths", "blends", "moving", "splits", "train_examples"})
 
     population: Annotated[tuple[NameableEstimate, ...], Unique] = Field(
         default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8
@@ -101,6 +103,7 @@ class EvaluationSpec(SpecSection):
     conditions: tuple[ConditionSpec, ...] = Field(default=(), max_length=64)
     lengths: Annotated[tuple[Annotated[int, Field(ge=1, le=10_000)], ...], Unique] = Field(default=(), max_length=16)
     blends: Annotated[tuple[BlendWeight, ...], Unique] = Field(default=(), max_length=32)
+    moving: Annotated[tuple[BlendWeight, ...], Unique] = Field(default=(), max_length=32)
 
     @model_validator(mode="after")
     def _check_train_examples(self) -> EvaluationSpec:

@@ -59,6 +59,14 @@ FIELDS = (
         is_optional=True,
     ),
     FormField(
+        "moving",
+        "Moving statistics of the mini-batches",
+        ("evaluation", "moving"),
+        "list",
+        "weights of the value before, as in 0.9, 0.99, N16",
+        is_optional=True,
+    ),
+    FormField(
         "conditions",
         "Conditions: corrupted images",
         ("evaluation", "conditions"),

@@ -14,6 +14,7 @@ from tests.api.own_network import make_network
 WRONG_ARGUMENTS = {
     "batch_sizes": [0, [0], [2.5], [True], "4", [], [[4]], np.array([]), iter([4])],
     "blends": [0.5, "0.5", [2.0], [0], [float("nan")], [True], [None], ["N"], ["N0"], ["Ninf"], ["x"], [[0.5]], {0.5}],
+    "moving": [0.9, "0.9", [1.0], [0], [True], ["N"], {0.9}],
     "memory_limit": [0, 2.5, "1 GB", None, True],
     "one_pass": ["no", 0, None],
     "per_slot": ["no", 1],
@@ -36,7 +37,13 @@ def test_wrong_arguments_are_one_error_without_a_call_of_the_network(argument, p
     with pytest.raises((ValueError, TypeError, DataError)) as caught:
         bln_search.evaluate_configurations(network, TRAIN, VALIDATION, **{argument: value})
     assert network.calls == 0
-    words = {"batch_sizes": "batch_sizes", "blends": "blend", "score": "reduction|score", "metrics": "metric"}
+    words = {
+        "batch_sizes": "batch_sizes",
+        "blends": "blend",
+        "moving": "moving|blend",
+        "score": "reduction|score",
+        "metrics": "metric",
+    }
     assert caught.match(words.get(argument, argument))
 
 

@@ -30,6 +30,7 @@ def evaluate_everything_else(network, batches, tmp_path):
         {"source": batches, "target": batches[:2]},
         {"clean": batches, "noisy": batches[::-1]},
         blends=[0.5],
+        moving=[0.9],
         batch_sizes=[2, 5],
         metrics={"mean": lambda outputs, _: outputs.mean().item()},
         one_pass=False,

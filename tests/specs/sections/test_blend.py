@@ -8,6 +8,8 @@ from collections import Counter
 import pytest
 
 from bln_search.core.blend import PopulationWeight
+from bln_search.core.errors import SpecError
+from bln_search.core.mixed_rows import MixtureWeights
 from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, parse_study
 from bln_search.specs.study import StudySpec
 from bln_search.specs.study_size import compute_study_size
@@ -57,9 +59,22 @@ def test_each_row_of_a_population_has_every_blend(method, configurations):
 def test_method_without_mini_batch_statistics_has_no_blends():
     study = parse_study(with_blends("[0.1]", "[{method: ln}, {method: bn}]"))
     layer, batch = (trial for trial in list_planned_trial_specs(study) if trial.seed == 0)
-    assert layer.blend_weights == ()
+    assert layer.mixture_weights == MixtureWeights()
     assert not any(configuration.uses_blend for configuration, _ in list_planned_configurations_and_estimates(layer))
-    assert batch.blend_weights == (PopulationWeight(0.1),)
+    assert batch.mixture_weights.blends == (PopulationWeight(0.1),)
+
+
+def test_moving_rows_follow_the_blends_of_their_population():
+    assert rows_of(with_blends("[0.1], moving: [0.9, N16]", "[{method: bn}]")) == [
+        (code, f"frozen{weight}")
+        for codes in (("TT--", "BB--", "EE--"), ("TF--", "BF--", "EF--"), ("FT--", "FB--", "FE--"))
+        for code, weight in zip((codes[0], codes[1], codes[2], codes[2]), ("", "@0.1", "@0.9", "@N16"), strict=True)
+    ] + [("FF--", None)]
+
+
+def test_moving_statistics_need_a_method_with_mini_batch_statistics():
+    with pytest.raises(SpecError, match=r"moving: no arm has statistics over the mini-batch.*remove moving"):
+        parse_study(with_blends("[], moving: [0.9]", "[{method: ln}]"))
 
 
 def test_arms_of_a_space_may_have_another_method():
