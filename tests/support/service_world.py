@@ -100,7 +100,11 @@ def finish_trial(ledger, trial, worker=RUNNER, *, provenance=None, peak_memory=N
     ledger.attempts.record_checkpoint(
         token, CheckpointRecord(f"{digest[-32:]}.safetensors", digest, 2, "FFFF", 0.5, provenance or {"seed": 0})
     )
-    rows = list_planned_configurations_and_estimates(trial.spec) if trial.spec.mixture_weights != MixtureWeights() else BLN_ROWS
+    rows = (
+        list_planned_configurations_and_estimates(trial.spec)
+        if trial.spec.mixture_weights != MixtureWeights()
+        else BLN_ROWS
+    )
     evaluations = [
         evaluation
         for batch_size in trial.spec.inference_batch_sizes
