@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from bln_search.adaptation.adapted_state import AdaptedState
 from bln_search.adaptation.entropy import compute_entropy
 from bln_search.adaptation.method import Adaptation, check_logits
-from bln_search.adaptation.network_state import AdaptedState
 from bln_search.adaptation.optimizers import OptimizerName, make_optimizer
 from bln_search.adaptation.scale_and_offset import unfreeze_scales_and_offsets
 from bln_search.data.inputs import Inputs

@@ -12,6 +12,12 @@ from bln_search.core.adaptation_info import AdaptationInfo
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
+    "lame": AdaptationInfo(
+        "bln_search.adaptation.lame:Lame",
+        {"affinity": Literal["knn", "rbf", "linear"], "neighbors": Annotated[int, Field(ge=1)]},
+        reads_outputs_only=True,
+        default_configuration="T",
+    ),
     "none": AdaptationInfo("bln_search.adaptation.none:NoAdaptation", reads_outputs_only=True),
     "tent": AdaptationInfo(
         "bln_search.adaptation.tent:Tent",

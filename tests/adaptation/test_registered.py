@@ -9,22 +9,22 @@ import pytest
 import torch
 from pydantic import TypeAdapter
 
-from bln_search.adaptation.method import Adaptation, predict_without_gradient
+from bln_search.adaptation.output_correction import OutputCorrection
 from bln_search.core.adaptation_info import AdaptationInfo
 from bln_search.core.errors import ModelError
 from bln_search.core.registry import ADAPTATIONS
 from tests.adaptation.networks import make_mini_batches, make_mlp
 
 
-class Sharpen(Adaptation):
+class Sharpen(OutputCorrection):
     """A method of an installed package: logits times a factor."""
 
     def __init__(self, network, *, factor=2.0):
         super().__init__(network)
         self.factor = factor
 
-    def predict(self, inputs):
-        return predict_without_gradient(self.network, inputs) * self.factor
+    def correct(self, outputs, features):
+        return outputs * self.factor
 
     def reset(self):
         pass
