@@ -47,7 +47,7 @@ class EvaluationOptions(TypedDict, total=False):
     score: UserScore
     forward: Forward | None
     target: Target | None
-    metrics: Mapping[str, UserMetric] | None
+    metrics: Mapping[str, UserMetric] | Sequence[str] | None
     one_pass: bool
     memory_limit: int
     progress: bool
@@ -91,7 +91,7 @@ def evaluate_configurations(
     score: UserScore = "cross_entropy",
     forward: Forward | None = None,
     target: Target | None = None,
-    metrics: Mapping[str, UserMetric] | None = None,
+    metrics: Mapping[str, UserMetric] | Sequence[str] | None = None,
     one_pass: bool = True,
     memory_limit: int = MEMORY_LIMIT,
     progress: bool = True,
@@ -140,9 +140,10 @@ def evaluate_configurations(
             `forward`.
         metrics: Metrics over all examples of a split, by name, as in `{"AUC": function}`: functions of all outputs and
             targets that return a number, objects with `update`, `compute` and `reset` (torchmetrics), or a
-            `bln_search.Metric`, which says whether a higher value is better. They do not rank the rows, and do not get
-            the examples that the score leaves out. Functions need the outputs of all rows on the CPU, rows × examples ×
-            the size of an output, at most `memory_limit` bytes.
+            `bln_search.Metric`, which says whether a higher value is better. Or names of metrics of a classification,
+            as in `["ece", "brier", "nll"]`; in a dictionary such a name may stand for a function. They do not rank the
+            rows, and do not get the examples that the score leaves out. Functions need the outputs of all rows on the
+            CPU, rows × examples × the size of an output, at most `memory_limit` bytes.
         one_pass: False evaluates the configurations one after the other, for a network in which layers other than the
             normalization layers mix examples.
         memory_limit: Largest size in bytes of an activation that holds all configurations, and of the outputs that are

@@ -87,9 +87,27 @@ BITS_PER_DIMENSION = MetricDescription(
     higher_is_better=False,
     unit="bits",
 )
+ECE = MetricDescription(
+    "ece",
+    "ECE",
+    "expected calibration error, mean distance between confidence and accuracy over 15 bins of the confidence",
+    higher_is_better=False,
+)
+BRIER = MetricDescription(
+    "brier",
+    "Brier score",
+    "mean over examples of the squared distance between the class probabilities and the right class",
+    higher_is_better=False,
+)
+NLL = MetricDescription(
+    "nll", "NLL", "mean negative logarithm of the probability of the right class", higher_is_better=False, unit="nats"
+)
 
 BUILT_IN_METRICS: Mapping[str, MetricDescription] = {
     metric.name: metric
-    for metric in (R2, MEAN_ABSOLUTE_ERROR, MACRO_F1, MICRO_F1, TOKEN_ACCURACY, PERPLEXITY, BITS_PER_DIMENSION)
+    for metric in (
+        *(R2, MEAN_ABSOLUTE_ERROR, MACRO_F1, MICRO_F1, TOKEN_ACCURACY, PERPLEXITY, BITS_PER_DIMENSION),
+        *(ECE, BRIER, NLL),
+    )
 }
-"""The metrics of the built-in tasks by name."""
+"""The metrics of the built-in tasks, and those of calibration, by name."""

@@ -60,9 +60,9 @@ class LoadedNetwork:
         return make_task(self.trial.resolved_task)
 
     def make_task_metrics(self) -> dict[str, StreamingMetric]:
-        """Return new objects for the metrics of the task, by name."""
+        """Return new objects for the metrics of the task and those of the evaluation, by name."""
         scale = DimensionsAndTargetDeviation(find_single_input_size(self.data.input_shape), self.data.target_deviation)
-        return make_metrics(self.trial.resolved_task, scale)
+        return make_metrics(self.trial.resolved_task, scale, self.trial.evaluation.metrics)
 
     @cached_property
     def norm_layers_by_name(self) -> dict[str, Normalization]:

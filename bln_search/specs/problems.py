@@ -105,6 +105,7 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
         message_by_location[conditions] = (
             f"{study.data.name} consists of token ids, conditions corrupt images: remove them"
         )
+    message_by_location["evaluation", "metrics"] = _find_metrics_problem(study)
     message_by_location["evaluation", "lengths"] = _find_text_lengths_problem(study)
     if study.evaluation.conditions and info is not None and info.has_several_inputs:
         message_by_location[conditions] = (
@@ -153,6 +154,17 @@ def _find_layers_problem(study: StudySpec) -> str | None:
     return (
         f"the task {study.resolved_task.name} compares each example with all others, this needs a loss of each example "
         "alone: remove it"
+    )
+
+
+def _find_metrics_problem(study: StudySpec) -> str | None:
+    """Metrics of calibration, which are those of class probabilities, in a study with another task."""
+    task = study.resolved_task.name
+    if not study.evaluation.metrics or task is TaskName.CLASSIFICATION:
+        return None
+    names = " and ".join(study.evaluation.metrics)
+    return (
+        f"the metrics of calibration, here {names}, are those of a classification, and the task is {task}: remove them"
     )
 
 

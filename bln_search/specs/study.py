@@ -9,7 +9,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from bln_search.core.enums import StudyKind
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
-from bln_search.core.metric_description import MetricDescription
+from bln_search.core.metric_description import BUILT_IN_METRICS, MetricDescription
 from bln_search.core.names import NAME_PATTERN
 from bln_search.specs.arm_checks import check_arm_can_be_trained, check_checkpoint_selection_configuration
 from bln_search.specs.sections.arm import ArmSpec
@@ -98,8 +98,11 @@ class StudySpec(SpecSection):
 
     @property
     def metric_descriptions(self) -> tuple[MetricDescription, ...]:
-        """The metrics of the task; submitted results have none."""
-        return () if self.external is not None else self.resolved_task.description.metrics
+        """The metrics of the task and those of the evaluation; submitted results have none."""
+        if self.external is not None:
+            return ()
+        further = tuple(BUILT_IN_METRICS[name] for name in self.evaluation.metrics)
+        return self.resolved_task.description.metrics + further
 
     @property
     def resolved_task(self) -> TaskSpec:

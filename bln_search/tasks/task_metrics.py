@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -21,6 +21,7 @@ from bln_search.core.metric_description import (
 )
 from bln_search.core.tasks import TaskName
 from bln_search.specs.sections.task import TaskSpec
+from bln_search.tasks.calibration import CALIBRATION_METRICS
 from bln_search.tasks.metrics import (
     BitsPerDimension,
     MeanAbsoluteError,
@@ -50,8 +51,20 @@ class DimensionsAndTargetDeviation:
 MetricFactory = Callable[[DimensionsAndTargetDeviation], StreamingMetric]
 
 
-def make_metrics(spec: TaskSpec, scale: DimensionsAndTargetDeviation) -> dict[str, StreamingMetric]:
-    """Return new objects for the metrics of a task, by name; one of several metrics by the first name."""
+def make_metrics(
+    spec: TaskSpec, scale: DimensionsAndTargetDeviation, further: Iterable[str] = ()
+) -> dict[str, StreamingMetric]:
+    """Return new objects for the metrics of a task, by name; one of several metrics by the first name.
+
+    Args:
+        spec: The task.
+        scale: What metrics need to know of the data.
+        further: Names of metrics of calibration, of a classification.
+    """
+    return _make_task_metrics(spec, scale) | {name: CALIBRATION_METRICS[name]() for name in further}
+
+
+def _make_task_metrics(spec: TaskSpec, scale: DimensionsAndTargetDeviation) -> dict[str, StreamingMetric]:
     task = spec.built_in_name
     if task is None:
         return make_plugin_metrics(spec.name, spec.own_options)

@@ -90,6 +90,7 @@ def test_losses_and_metrics_of_rows_equal_plain_passes(trained):
             )
             np.testing.assert_allclose(found.outcomes.losses, expected, rtol=2e-4, atol=2e-5)
             described = [metric.name for metric in trial.resolved_task.description.metrics]
+            described += trial.evaluation.metrics
             has_one_input = isinstance(loaded.data.input_shape, tuple)  # otherwise there is no number of dimensions
             assert list(found.metrics) == [name for name in described if has_one_input or name != "bits_per_dimension"]
             finite = {name: value for name, value in metrics.items() if np.isfinite(value)}

@@ -157,6 +157,13 @@ OF_TASKS = [
     ({**REGRESSION, "task": "regression"}, "task: "),
     ({**REGRESSION, "task": "{name: regression, margin: 0.2}"}, "task.margin: "),
     ({"task": "{name: density}"}, "task: "),
+    (
+        {**REGRESSION, "evaluation": "{metrics: [ece, brier]}"},
+        "evaluation.metrics: the metrics of calibration, here ece and brier,",
+    ),
+    ({**TOKENS, "evaluation": "{metrics: [ece]}"}, "evaluation.metrics: the metrics"),
+    ({"evaluation": "{metrics: [nll]}"}, "evaluation.metrics"),
+    ({"evaluation": "{metrics: [ece, ece]}"}, "evaluation.metrics"),
     ({**REGRESSION, "probes": "{geometry: 8}"}, "probes.geometry: "),
     ({**TOKENS, "probes": "{geometry: 8}"}, "probes.geometry: "),
     ({**TOKENS, "model": "{name: mlp}"}, "model.name: "),

@@ -1,4 +1,4 @@
-"""A small study of each built-in task other than classification, on data that need no files."""
+"""A small study of each built-in task, on data that need no files; a classification with metrics of calibration."""
 
 from __future__ import annotations
 
@@ -13,6 +13,12 @@ from tests.data.reviews import make_reviews, write_lines
 from tests.support.mnist_files import use_small_mnist
 
 STUDIES = {
+    TaskName.CLASSIFICATION: """
+data: {name: digits, validation: 200}
+model: {name: mlp, widths: [8]}
+arms: [{method: bn}]
+evaluation: {metrics: [brier, ece]}
+""",
     TaskName.REGRESSION: """
 data: {name: diabetes, validation: 80}
 model: {name: mlp, widths: [8]}

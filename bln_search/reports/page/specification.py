@@ -84,6 +84,7 @@ def _specification_facts(spec: StudySpec) -> list[tuple[str, str]]:
         *([("Moving statistics", _weights_text("value before", evaluation.moving))] if evaluation.moving else []),
         *([("Conditions", "; ".join(map(_condition_text, evaluation.conditions)))] if evaluation.conditions else []),
         *([("Lengths of texts", _format_number_list(evaluation.lengths))] if evaluation.lengths else []),
+        *([("Metrics", ", ".join(metric.label for metric in spec.metric_descriptions))] if evaluation.metrics else []),
         ("Ranked on", f"mean {spec.ranking.split} loss over seeds"),
     ]
     return facts + _search_facts(spec)

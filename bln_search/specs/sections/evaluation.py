@@ -88,9 +88,11 @@ class EvaluationSpec(SpecSection):
             numbers between 0 and 1, or `N16` for α = 16/(16 + m) with mini-batches of m.
         moving: Weights w in further rows with moving statistics, w·value before + (1 − w)·mini-batch, which begin at
             the population and move with the mini-batches of each split in their order: numbers as those of `blends`.
+        metrics: Further metrics of a classification over all examples of a split: `ece`, the expected calibration
+            error, and `brier`, the Brier score. They never rank or select.
     """
 
-    added_later = frozenset({"conditions", "lengths", "blends", "moving", "splits", "train_examples"})
+    added_later = frozenset({"conditions", "lengths", "blends", "moving", "splits", "train_examples", "metrics"})
 
     population: Annotated[tuple[NameableEstimate, ...], Unique] = Field(
         default=(PopulationEstimate.FROZEN,), min_length=1, max_length=8
@@ -104,6 +106,7 @@ class EvaluationSpec(SpecSection):
     lengths: Annotated[tuple[Annotated[int, Field(ge=1, le=10_000)], ...], Unique] = Field(default=(), max_length=16)
     blends: Annotated[tuple[BlendWeight, ...], Unique] = Field(default=(), max_length=32)
     moving: Annotated[tuple[BlendWeight, ...], Unique] = Field(default=(), max_length=32)
+    metrics: Annotated[tuple[Literal["ece", "brier"], ...], Unique] = ()
 
     @model_validator(mode="after")
     def _check_train_examples(self) -> EvaluationSpec:

@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 import bln_search
 from bln_search.core.enums import Split
 from bln_search.core.errors import ModelError
+from bln_search.tasks.calibration import brier_scores
 from tests.api.own_network import make_loader, make_network
 from tests.support.tiers import thinned
 
@@ -73,6 +74,21 @@ def test_metrics_equal_those_of_applied_rows(one_pass):
     assert len({row.metrics[Split.VALIDATION]["difference"] for row in ranked}) == 16
 
 
+@pytest.mark.parametrize(
+    "metrics", [["ece", "brier", "nll"], {"ece": "ece", "brier": "brier", "nll": "nll", "AUC": auc}]
+)
+def test_built_in_metrics_have_names(metrics):
+    ranked = evaluate(metrics=metrics)
+    for row in ranked:
+        outputs, targets = plain_outputs(row, make_loader(n=47, seed=1))
+        values = row.metrics[Split.VALIDATION]
+        assert values["brier"] == pytest.approx(float(brier_scores(outputs, targets).mean()), abs=1e-5)
+        assert values["nll"] == pytest.approx(row.row.metrics[Split.VALIDATION].loss.mean, abs=1e-6)
+        assert 0 < values["ece"] < 1
+    errors = [row.metrics[Split.VALIDATION]["ece"] for row in ranked.by_metric("ece")]
+    assert errors == sorted(errors)
+
+
 def test_rows_are_ordered_by_a_metric_in_its_direction():
     ranked = evaluate(metrics=METRICS | {"reversed AUC": bln_search.Metric(auc, higher_is_better=False)})
 
@@ -129,6 +145,7 @@ class FailingUpdate(Streaming):
         (lambda outputs, targets: outputs, ModelError, "the metric 'm' returned Tensor in the row TTTT frozen"),
         (lambda outputs, targets: "much", ModelError, "the metric 'm' returned str in the row TTTT frozen"),
         (3, TypeError, "the metric 'm' is int: give a function"),
+        ("eces", ValueError, "there is no metric 'eces': choose one of ece, brier, nll"),
         (Streaming, TypeError, "the metric 'm' is Streaming: give a function"),
         (bln_search.Metric(3), TypeError, "the metric 'm' is int"),
     ],

@@ -20,13 +20,13 @@ from tests.support.watchers import RecordingWatcher
 
 pytestmark = pytest.mark.slow
 
-EXPORTED = {TaskName.REGRESSION, TaskName.MULTI_LABEL, TaskName.DENSITY}
+EXPORTED = {TaskName.CLASSIFICATION, TaskName.REGRESSION, TaskName.MULTI_LABEL, TaskName.DENSITY}
 """Tasks of the studies whose networks take one tensor of measurements."""
 
 
 @pytest.fixture(params=STUDIES, ids=str)
 def study(request, world, monkeypatch):
-    """The task of a finished study in the database of the command and of the service, its description, and its id."""
+    """The task of a finished study in the database of the command and of the service, its specification, and its id."""
     settings = world.settings
     environment = ExecutionEnvironment(settings.data_folder, settings.cache, FolderStore(settings.home / "checkpoints"))
     text = f"name: tasks\nseeds: [0, 1]\ntraining: {{epochs: 1, batch_size: 8}}\n{STUDIES[request.param]}"
@@ -35,14 +35,15 @@ def study(request, world, monkeypatch):
     accepted = world.ledger.studies.store_study_once(spec)
     assert run_study(world.ledger, accepted, InProcessExecutor(environment), RecordingWatcher()) is StudyState.COMPLETE
     compute_and_store_analysis(world.ledger, accepted, environment)
-    yield request.param, spec.resolved_task.description, accepted
+    yield request.param, spec, accepted
     load_and_prepare_data.cache_clear()
 
 
 def test_from_the_study_file_to_table_page_and_export(study, world, invoke, tmp_path):
-    task, description, study_id = study
+    task, spec, study_id = study
+    description = spec.resolved_task.description
     has_dimensions = task != "density of pen tracks"  # inputs of several lengths
-    metrics = [metric for metric in description.metrics if has_dimensions or metric.name != "bits_per_dimension"]
+    metrics = [metric for metric in spec.metric_descriptions if has_dimensions or metric.name != "bits_per_dimension"]
     document = json.loads(invoke("leaderboard", study_id, "--format", "json").stdout)
     assert document["loss"] == {"name": description.loss.name, "unit": description.loss.unit}
     assert [metric["name"] for metric in document["metrics"]] == [metric.name for metric in metrics]
@@ -61,7 +62,10 @@ def test_from_the_study_file_to_table_page_and_export(study, world, invoke, tmp_
         assert description.has_accuracy or "ccuracy %" not in text
 
     assert invoke("report", study_id, "--output", tmp_path / "report.html").exit_code == 0
-    assert description.loss.text in (tmp_path / "report.html").read_text("utf-8")
+    report = (tmp_path / "report.html").read_text("utf-8")
+    assert task == TaskName.CLASSIFICATION or description.loss.text in report  # the usual loss goes without saying
+    assert all(metric.label in report for metric in metrics)
+    assert ("<dt>Metrics" in report) == bool(spec.evaluation.metrics)
     verified = invoke("verify", study_id)
     assert verified.exit_code == 0, verified.stdout
 
