@@ -10,6 +10,7 @@ from pydantic import Field
 from bln_search.core.adaptation_info import AdaptationInfo
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
     "lame": AdaptationInfo(
@@ -19,6 +20,16 @@ BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
         default_configuration="T",
     ),
     "none": AdaptationInfo("bln_search.adaptation.none:NoAdaptation", reads_outputs_only=True),
+    "sar": AdaptationInfo(
+        "bln_search.adaptation.sar:Sar",
+        {
+            "learning_rate": _Positive,
+            "margin": _Positive,
+            "rho": _Positive,
+            "recovery_entropy": _NotNegative,
+            "frozen_layers": tuple[str, ...],
+        },
+    ),
     "tent": AdaptationInfo(
         "bln_search.adaptation.tent:Tent",
         {
