@@ -11,15 +11,30 @@ from bln_search.core.adaptation_info import AdaptationInfo
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Count = Annotated[int, Field(ge=1)]
+_Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
     "lame": AdaptationInfo(
         "bln_search.adaptation.lame:Lame",
-        {"affinity": Literal["knn", "rbf", "linear"], "neighbors": Annotated[int, Field(ge=1)]},
+        {"affinity": Literal["knn", "rbf", "linear"], "neighbors": _Count},
         reads_outputs_only=True,
         default_configuration="T",
     ),
     "none": AdaptationInfo("bln_search.adaptation.none:NoAdaptation", reads_outputs_only=True),
+    "note": AdaptationInfo(
+        "bln_search.adaptation.note:Note",
+        {
+            "learning_rate": _Positive,
+            "shrinkage": _NotNegative,
+            "momentum": _Share,
+            "memory_size": _Count,
+            "update_interval": _Count,
+            "seed": _Seed,
+        },
+        default_configuration="T",
+    ),
     "sar": AdaptationInfo(
         "bln_search.adaptation.sar:Sar",
         {
