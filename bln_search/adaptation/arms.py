@@ -77,6 +77,11 @@ def make_adaptation(network: nn.Module, method: str, options: Mapping[str, Any])
     return adaptation
 
 
+def check_method_adapts_network(network: nn.Module, method: str, options: Mapping[str, Any]) -> None:
+    """Raise ModelError unless the method takes the options and can adapt the network, which is not changed."""
+    make_adaptation(copy_network(network).eval(), method, options)
+
+
 class AdaptingArm:
     """An arm that changes weights or statistics of a network of its own."""
 

@@ -7,6 +7,7 @@ from math import ceil
 import torch
 from torch import nn
 
+from bln_search.adaptation.arms import check_method_adapts_network
 from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.enums import Split
 from bln_search.core.errors import DataError, ModelError
@@ -24,7 +25,7 @@ from bln_search.norms.network.layers import get_norms_by_name
 from bln_search.search.layers.search import assign_mini_batches_to_folds
 from bln_search.search.layers.trial_search import check_network_is_searchable
 from bln_search.specs.study import StudySpec
-from bln_search.specs.trial import make_representative_trial_specs
+from bln_search.specs.trial import list_arms_of_adaptation, make_representative_trial_specs
 from bln_search.tasks.plugin import check_plugin_targets
 from bln_search.training.augmentation import Augmentation
 from bln_search.training.initialization import initialize_for_training_run
@@ -93,6 +94,8 @@ def run_preflight_checks(study: StudySpec, environment: ExecutionEnvironment) ->
                 _check_examples_are_independent(study.model.name, network, data, trial.training.batch_size)
             if study.layers is not None:
                 check_network_is_searchable(network, study.layers)
+            for adaptation in list_arms_of_adaptation(trial):
+                check_method_adapts_network(network, adaptation.name, adaptation.own_options)
         if trial.training.augmentation is not None:
             Augmentation(trial.training.augmentation, data.input_shape, torch.Generator())
         if trial.training.initialization is not None:

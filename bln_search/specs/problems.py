@@ -14,6 +14,7 @@ from bln_search.core.errors import SpecError
 from bln_search.core.extension_point import PAPERS
 from bln_search.core.method import Method
 from bln_search.core.registry import (
+    ADAPTATIONS,
     CORRUPTIONS,
     DATA_SETS,
     find_model_data_mismatch,
@@ -119,6 +120,8 @@ def find_data_and_model_problems(study: StudySpec) -> list[Problem]:
             )
     for position, condition in enumerate(study.evaluation.conditions):
         message_by_location[*conditions, position] = CORRUPTIONS.find_problem(condition.corruption)
+    for position, adaptation in enumerate(study.adaptation):
+        message_by_location["adaptation", position, "name"] = ADAPTATIONS.find_problem(adaptation.name)
     if study.external is not None:
         message_by_location = {
             ("external",): "results of your own networks are submitted with `bln-search submit-results`, not in a study"

@@ -11,7 +11,10 @@ from bln_search.core.enums import StudyKind
 from bln_search.core.loss_description import CROSS_ENTROPY, LossDescription
 from bln_search.core.metric_description import BUILT_IN_METRICS, MetricDescription
 from bln_search.core.names import NAME_PATTERN
+from bln_search.core.tasks import TaskName
+from bln_search.specs.adaptation_checks import DEFAULT_ARMS, check_arms_of_adaptation, check_configurations_fit_arm
 from bln_search.specs.arm_checks import check_arm_can_be_trained, check_checkpoint_selection_configuration
+from bln_search.specs.sections.adaptation import AdaptationSpec
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.condition import CLEAN
 from bln_search.specs.sections.data import DataSpec, Standardization
@@ -26,6 +29,7 @@ from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.search import Sampler, SearchSpec, num_points_per_arm
 from bln_search.specs.sections.seeds import Seeds
 from bln_search.specs.sections.space import SECTIONS, ChoiceDimension, Space
+from bln_search.specs.sections.stream import StreamSpec
 from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.spec_section import (
@@ -62,10 +66,12 @@ class StudySpec(SpecSection):
         search: Search algorithm for the space; without it every point is trained.
         probes: Further measurements besides the leaderboard.
         layers: Search of per-layer configurations.
+        stream: Streams of the test split over which every trained network adapts.
+        adaptation: Arms of adaptation on the streams; by default `none` with T and with F.
         external: Networks that were trained elsewhere and whose results were submitted; a service sets it.
     """
 
-    added_later = frozenset({"task", "space", "search", "probes", "layers", "external"})
+    added_later = frozenset({"task", "space", "search", "probes", "layers", "stream", "adaptation", "external"})
     set_by_service = frozenset({"external"})
 
     name: str = Field(pattern=NAME_PATTERN)
@@ -82,6 +88,8 @@ class StudySpec(SpecSection):
     search: SearchSpec | None = None
     probes: ProbesSpec | None = None
     layers: LayerSearchSpec | None = None
+    stream: StreamSpec | None = None
+    adaptation: tuple[AdaptationSpec, ...] = Field(default=(), max_length=32)
     external: SkipJsonSchema[ExternalSpec | None] = None
 
     @property
@@ -154,6 +162,11 @@ class StudySpec(SpecSection):
         """Whether there is a feature population for each slot of the mini-batch, of which training has several."""
         one_slot = self.training.batch_size == 1 and "training.batch_size" not in (self.space or {})
         return self.evaluation.per_slot and not one_slot
+
+    @property
+    def arms_of_adaptation(self) -> tuple[AdaptationSpec, ...]:
+        """The arms of adaptation that run over the streams; none without streams."""
+        return () if self.stream is None else self.adaptation or DEFAULT_ARMS
 
     @property
     def samples_points_during_run(self) -> bool:
@@ -270,7 +283,12 @@ class StudySpec(SpecSection):
         reason = f"the images of {name} are decoded one mini-batch at a time"
         if is_lazy and self.data.standardization is Standardization.PIXEL:
             raise ValueError(f"data: {reason}: set standardization to channel or none")
-        for section, is_set in (("evaluation: conditions", self.evaluation.conditions), ("layers", self.layers)):
+        in_memory = {
+            "evaluation: conditions": self.evaluation.conditions,
+            "layers": self.layers,
+            "stream": self.stream,
+        }
+        for section, is_set in in_memory.items():
             if is_lazy and is_set:
                 raise ValueError(f"{section}: {reason}, and this needs them in memory: remove it")
         return self
@@ -295,6 +313,23 @@ class StudySpec(SpecSection):
                 raise ValueError(
                     f"layers: the arm {arm.label} has no estimate `{required}`: it has {', '.join(estimates)}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _check_streams(self) -> StudySpec:
+        if self.stream is None:
+            if self.adaptation:
+                raise ValueError("adaptation needs streams: add `stream: {}`, or remove adaptation")
+            return self
+        task = self.resolved_task.name
+        if task is not TaskName.CLASSIFICATION:
+            raise ValueError(f"stream: networks adapt to streams of a classification, the task is {task}: remove it")
+        check_arms_of_adaptation(
+            self.stream, self.arms_of_adaptation, self.evaluation, per_slot=self.has_populations_per_slot
+        )
+        if self.space is None:  # otherwise each of its points is checked
+            for arm in self.arms:
+                check_configurations_fit_arm(self.arms_of_adaptation, arm)
         return self
 
     @model_validator(mode="after")

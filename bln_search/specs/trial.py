@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from functools import lru_cache
 from typing import Any
 
@@ -12,13 +13,17 @@ from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import PopulationEstimate
 from bln_search.core.errors import SpecError
 from bln_search.core.mixed_rows import MixtureWeights
+from bln_search.core.registry import ADAPTATIONS
+from bln_search.specs.adaptation_checks import check_configurations_fit_arm
 from bln_search.specs.arm_checks import check_arm_can_be_trained
 from bln_search.specs.pydantic_messages import translate_pydantic_error
+from bln_search.specs.sections.adaptation import AdaptationSpec
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.data import DataSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec, ProbesSpec
 from bln_search.specs.sections.model import ModelSpec
 from bln_search.specs.sections.space import HORIZON_KEY, Point, format_point, iter_grid_points, num_grid_points
+from bln_search.specs.sections.stream import StreamSpec
 from bln_search.specs.sections.task import TaskSpec, resolve_task
 from bln_search.specs.sections.training import TrainingSpec
 from bln_search.specs.spec_section import SpecSection
@@ -34,11 +39,13 @@ class TrialSpec(SpecSection):
     Attributes:
         parameters: The point of the study's space; the other attributes already contain its values. Those of a search
             trial have its horizon too.
+        stream: Streams over which the network adapts after its evaluation; None for none.
+        adaptation: The arms of adaptation.
         horizon: Epochs after which the training of a search trial ends, whose network is not evaluated; None for a
             full training.
     """
 
-    added_later = frozenset({"task", "parameters", "probes", "horizon"})
+    added_later = frozenset({"task", "parameters", "probes", "stream", "adaptation", "horizon"})
 
     data: DataSpec
     task: TaskSpec | None = None
@@ -49,6 +56,8 @@ class TrialSpec(SpecSection):
     seed: int
     parameters: dict[str, JsonValue] | None = Field(default=None)
     probes: ProbesSpec | None = None
+    stream: StreamSpec | None = None
+    adaptation: tuple[AdaptationSpec, ...] = ()
     horizon: int | None = None
 
     @property
@@ -186,7 +195,8 @@ def make_search_or_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point 
         return trial
     horizon = search_trial_epochs(study, trial.training.epochs)
     parameters = {**(point or {}), HORIZON_KEY: horizon}
-    return trial.model_copy(update={"horizon": horizon, "parameters": parameters, "probes": None})
+    not_measured = {"probes": None, "stream": None, "adaptation": ()}
+    return trial.model_copy(update={"horizon": horizon, "parameters": parameters, **not_measured})
 
 
 def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:
@@ -205,6 +215,7 @@ def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, se
         model = ModelSpec.model_validate(changed["model"]) if "model" in changed else study.model
         training = TrainingSpec.model_validate(changed["training"]) if "training" in changed else study.training
         check_arm_can_be_trained(resolved, training, study.evaluation, model)
+        check_configurations_fit_arm(study.arms_of_adaptation, resolved)
         return TrialSpec.model_construct(  # every section is validated
             data=study.data,
             task=study.task,
@@ -215,6 +226,8 @@ def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, se
             seed=seed,
             parameters=point,
             probes=study.probes,
+            stream=study.stream,
+            adaptation=study.arms_of_adaptation,
         )
     except ValidationError as error:
         problem = error.errors()[0]
@@ -297,6 +310,22 @@ def _boundary_point(study: StudySpec, key: str, value: Any) -> Point:
         other: value if other == key else dimension.representative_values[0]
         for other, dimension in (study.space or {}).items()
     }
+
+
+def list_arms_of_adaptation(trial: TrialSpec) -> tuple[AdaptationSpec, ...]:
+    """The arms of adaptation that run with the network of a trial.
+
+    Without normalization no weight or statistic of a layer can adapt: only methods that change outputs run, each of
+    them once.
+    """
+    if trial.arm.method.statistics:
+        return trial.adaptation
+    arms: dict[str, AdaptationSpec] = {}
+    for arm in trial.adaptation:
+        info = ADAPTATIONS.find_info(arm.name)
+        if info is not None and info.reads_outputs_only:
+            arms.setdefault(json.dumps([arm.name, arm.own_options], sort_keys=True), arm)
+    return tuple(arms.values())
 
 
 PlannedRow = tuple[InferenceConfiguration, str | None]

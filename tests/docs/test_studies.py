@@ -61,7 +61,7 @@ def test_the_committed_tables_are_those_of_the_program():
 
 def test_every_section_of_a_study_has_a_table_of_its_keys():
     found = tables()
-    assert found.keys() == {*SECTIONS, "networks"}
+    assert found.keys() == {*SECTIONS, "networks", study_file.ADAPTATION_METHODS}
     for name, section in SECTIONS.items():
         fields = {key: field for key, field in section.model_fields.items() if key != "external"}  # submitted results
         required = {f"`{field.alias or key}`": field.is_required() for key, field in fields.items()}

@@ -195,6 +195,30 @@ OF_LAYERS = [
     ),
 ]
 
+STREAM = {**arm("bn"), "stream": "{}"}
+OF_STREAMS = [
+    ({"adaptation": "[tent]"}, "adaptation needs streams: add `stream: {}`, or remove adaptation"),
+    ({**STREAM, "adaptation": "[tant]"}, "adaptation.0.name: there is no adaptation 'tant'"),
+    ({**STREAM, "adaptation": "[tent, tent]"}, "two arms are called tent F: give each a `label`"),
+    ({**STREAM, "adaptation": "[{name: tent, learning_rate: .nan}]"}, "adaptation.0.learning_rate: "),
+    ({**STREAM, "adaptation": "[{name: tent, rate: 1}]"}, "adaptation.0.rate: the adaptation tent has no option"),
+    ({**STREAM, "adaptation": "[{name: none, configuration: --FF}]"}, "arm bn: the configuration --FF does not have"),
+    ({**STREAM, "adaptation": "[{name: none, configuration: X}]"}, "none X: arm bn: 'XX--' is not an inference"),
+    ({**STREAM, "adaptation": "[{name: none, configuration: A}]"}, "the arm bn has no value for the letter A"),
+    ({**STREAM, "adaptation": "[{name: none, configuration: B}]"}, "needs the weight of its stored values"),
+    ({**STREAM, "adaptation": "[{name: tent, candidates: {learning_rate: [1.0e-3]}}]"}, "write an arm for each value"),
+    ({**STREAM, "evaluation": "{per_slot: true}"}, "stream: mini-batches of a stream have no slots"),
+    ({**REGRESSION, "stream": "{}"}, "stream: networks adapt to streams of a classification, the task is regression"),
+    ({**TEXTS, "stream": "{mixture: mixed}", "evaluation": "{lengths: [40]}"}, "texts of several lengths cannot be in"),
+    ({"stream": "{orders: 0}"}, "stream.orders: must be at least 1, not 0"),
+    ({"stream": "{order: {dirichlet: 0}}"}, "stream.concentration: must be greater than 0"),
+    (
+        {**STREAM, "adaptation": "[{name: none, configuration: M}]"}
+        | {"space": "{training.learning_rate: {kind: choice, values: [0.1, 0.2]}}"},
+        "space: arm bn cannot take learning_rate=0.1: adaptation: none M: arm bn: the configuration MM--",
+    ),
+]
+
 OF_SEEDS = [
     ({"seeds": "{until: sunday}"}, "seeds.until: must be 'decided', not 'sunday'"),
     ({"seeds": "{until: decided, at_most: 3}"}, "seeds.at_most: must be greater than 3, not 3"),
@@ -211,7 +235,7 @@ OF_SEEDS = [
 
 @pytest.mark.parametrize(
     ("sections", "expected"),
-    [*OF_ARMS, *OF_MODELS, *OF_TRAINING, *OF_EVALUATION, *OF_TASKS, *OF_LAYERS, *OF_SEEDS],
+    [*OF_ARMS, *OF_MODELS, *OF_TRAINING, *OF_EVALUATION, *OF_TASKS, *OF_LAYERS, *OF_STREAMS, *OF_SEEDS],
     ids=lambda part: part if isinstance(part, str) else ", ".join(f"{key}: {value}" for key, value in part.items()),
 )
 def test_what_does_not_fit_is_one_problem(sections, expected):

@@ -11,7 +11,10 @@ import re
 from functools import cache
 from pathlib import Path
 
-from bench.documents.reference.schema import Schema, alternatives, properties, table
+from pydantic import TypeAdapter
+
+from bench.documents.reference.schema import Schema, alternatives, properties, table, type_text
+from bln_search.core.built_in_adaptations import BUILT_IN_ADAPTATIONS
 from bln_search.specs.study import StudySpec
 
 PAGE = Path(__file__).parents[3] / "docs" / "studies.md"
@@ -19,6 +22,9 @@ HEAD = ("key", "type", "default", "meaning")
 
 REJECTED = {"PopulationEstimate": {"memory", "last_step", "analytic"}, "Split": {"train"}}
 """Members of enumerations that a study file cannot name."""
+
+ADAPTATION_METHODS = "AdaptationMethods"
+"""Name of the block of the methods of adaptation."""
 
 _DIMENSIONS, _RATES, _SCHEDULES = (
     "[dimensions](#space)",
@@ -58,11 +64,30 @@ def keys_table(name: str) -> str:
     )
 
 
+def adaptation_methods_table() -> str:
+    """The table of the built-in methods of test-time adaptation, with their options."""
+    rows = [
+        (
+            f"`{name}`",
+            "; ".join(
+                f"`{key}`: {type_text(TypeAdapter(kind).json_schema(), str)}" for key, kind in info.own_options.items()
+            )
+            or "–",
+            f"`{info.default_configuration}`",
+            "outputs only" if info.reads_outputs_only else "weights or statistics",
+        )
+        for name, info in sorted(BUILT_IN_ADAPTATIONS.items())
+    ]
+    return table(("method", "options", "configuration", "changes"), rows)
+
+
 def render(markdown: str) -> str:
     """Replace the text between `<!-- NAME -->` and `<!-- /NAME -->` by the table of the class NAME."""
 
     def replace(block: re.Match[str]) -> str:
-        return f"{block['opening']}\n{keys_table(block['name'])}\n{block['closing']}"
+        name = block["name"]
+        text = adaptation_methods_table() if name == ADAPTATION_METHODS else keys_table(name)
+        return f"{block['opening']}\n{text}\n{block['closing']}"
 
     return re.sub(
         r"(?P<opening><!-- (?P<name>\w+) -->\n).*?(?P<closing><!-- /(?P=name) -->)", replace, markdown, flags=re.DOTALL
