@@ -22,7 +22,8 @@ def test_streams_without_arms_of_adaptation_compare_population_and_mini_batch():
 
 def test_a_study_without_streams_has_the_trials_of_earlier_versions():
     trial = list_planned_trial_specs(study())[0]
-    assert trial.adaptation == () and not {"stream", "adaptation"} & trial.model_dump().keys()
+    assert trial.adaptation == ()
+    assert not {"stream", "adaptation"} & trial.model_dump().keys()
 
 
 def test_a_trial_is_another_one_with_another_stream_or_method():
