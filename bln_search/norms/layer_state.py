@@ -104,6 +104,10 @@ class LayerStateBase(nn.Module):
             self.moving_values = {statistic: fn(value) for statistic, value in self.moving_values.items()}
         return self
 
+    def reset_stream(self) -> None:
+        """Let the next mini-batch be the first one of a stream of moving statistics (source E)."""
+        self.moving_values = None
+
     def list_extra_state_numbers(self) -> list[int]:
         """Return the numbers that a method stores in the state dict: where a letter names it, the origin of each value.
 

@@ -14,7 +14,7 @@ from bln_search.api.export.description import (
     TensorDescription,
     output_name_for_task,
 )
-from bln_search.api.export.files import ONNX_PROGRAM, TORCH_PROGRAM, WEIGHTS_FILE
+from bln_search.api.export.files import ONNX_PROGRAM, STREAM_FILE, TORCH_PROGRAM, WEIGHTS_FILE
 from bln_search.core.blend import parse_estimate_label
 from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.code_identity import CODE_CHANGES
@@ -71,7 +71,8 @@ def _loading_section_lines(export: StudyNetworkDescription) -> list[str]:
     )
     return [
         *([_LOADING] if WEIGHTS_FILE in export.files else []),
-        *([f"Without bln-search: {', or '.join(programs)}.\n"] if programs else []),
+        *([f"Without bln-search: {', or '.join(programs)}.\n"] if programs and not export.stream else []),
+        *_stream_lines(export),
         *([package] if is_of_plugin and WEIGHTS_FILE in export.files else []),
     ]
 
@@ -108,8 +109,9 @@ def _statistic_source_lines(export: StudyNetworkDescription) -> list[str]:
         if blend is not None:
             number = str(blend).removeprefix("N")
             weight = f"{number}/({number} + m) with mini-batches of m examples" if blend.is_prior else number
+            name, stored = ("moving average", "value before") if export.stream else ("blend", "population value")
             lines.append(
-                f"A blend is α · population value + (1 − α) · value at hand, α = {weight}. "
+                f"A {name} is α · {stored} + (1 − α) · value at hand, α = {weight}. "
                 "Of deviations the squares are blended."
             )
     note = (
@@ -214,7 +216,44 @@ def _own_loading_lines(export: OwnNetworkDescription) -> list[str]:
             f'- `{WEIGHTS_FILE}`: `bln_search.load("this folder", model=network)` puts weights, population values and '
             f"configurations into your own instance of `{export.network}`, converted as before the export."
         )
-    return [*lines, "\nLoad files from sources that you trust only.\n"]
+    stream = _stream_lines(export)
+    return [*lines, *(["", *stream] if stream else []), "\nLoad files from sources that you trust only.\n"]
+
+
+_STREAM = """\
+Statistics of source E move with each mini-batch. What `bln_search.load` returns keeps their values, the stream, and
+`bln_search.reset_stream(model)` begins another one. The programs have no state: they take the stream after the inputs,
+and return the next one after the outputs. `stream` of `configuration.json` names its values in order.
+"""
+
+_TORCH_STREAM = """\
+```python
+import json
+import torch
+from safetensors.torch import load_file
+
+first = load_file("{stream}")
+stream = tuple(first[name] for name in json.load(open("configuration.json"))["stream"])
+program = torch.export.load("{program}").module()
+outputs, stream = program(inputs, stream)  # for each mini-batch; several inputs are a tuple or a dict
+```
+"""
+
+_ONNX_STREAM = (
+    "In `{program}` the inputs `stream.NAME` and the outputs `next_stream.NAME` have the same order. The first values "
+    "are in `{stream}`.\n"
+)
+
+
+def _stream_lines(export: ExportDescription) -> list[str]:
+    """How programs take and return the stream; nothing without moving statistics."""
+    if not export.stream:
+        return []
+    return [
+        _STREAM,
+        *([_TORCH_STREAM.format(stream=STREAM_FILE, program=TORCH_PROGRAM)] if TORCH_PROGRAM in export.files else []),
+        *([_ONNX_STREAM.format(stream=STREAM_FILE, program=ONNX_PROGRAM)] if ONNX_PROGRAM in export.files else []),
+    ]
 
 
 def _tensor_description_lines(tensors: Mapping[str, TensorDescription], kind: str) -> list[str]:
@@ -251,9 +290,8 @@ def _batch_dependence_lines(
 ) -> list[str]:
     """Whether outputs depend on the mini-batch, which may have a largest size; whether programs have affine steps."""
     if not is_independent:
-        text = (
-            f"**The answer to an example depends on the other examples of its mini-batch, and on their number.**{note}"
-        )
+        others = "on their number, and on earlier mini-batches" if export.stream else "and on their number"
+        text = f"**The answer to an example depends on the other examples of its mini-batch, {others}.**{note}"
     elif largest_batch_size is None:
         text = "The answer to an example does not depend on the other examples of its mini-batch."
     else:

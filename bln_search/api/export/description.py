@@ -2,7 +2,8 @@
 
 The format says whose network it is: 1, that of a study, which `load` builds; 2, a user's own network; 3, that of a
 study under a row with blended statistics; 4 and 5, that of a study and a user's own network with options of BN, LN
-and BLN that earlier versions did not have; 6, that of a study with another task than classification.
+and BLN that earlier versions did not have; 6, that of a study with another task than classification; 7 and 8, that of a
+study and a user's own network with moving statistics.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from bln_search.specs.sections.configuration_code import ConfigurationCode
 from bln_search.specs.sections.data import Standardization
 
 STUDY_FORMAT, NETWORK_FORMAT, BLEND_FORMAT, STUDY_OPTIONS_FORMAT, NETWORK_OPTIONS_FORMAT, TASK_FORMAT = 1, 2, 3, 4, 5, 6
+STUDY_STREAM_FORMAT, NETWORK_STREAM_FORMAT = 7, 8
 """Formats of configuration.json; a new number is added if an older bln-search could not read it."""
 
 
@@ -145,6 +147,8 @@ class ExportDescription(_FrozenSchema):
         not_folded_because: Why the layers are not folded; None if they are.
         versions: Versions of packages, by name.
         files: SHA-256 of each file, by file name.
+        stream: Names of the moving statistics, in the order in which programs take and return their values; not written
+            without any. The values before the first mini-batch are in stream.safetensors.
     """
 
     format: int
@@ -152,6 +156,15 @@ class ExportDescription(_FrozenSchema):
     not_folded_because: str | None
     versions: dict[str, str]
     files: dict[str, str]
+    stream: tuple[str, ...] = ()
+
+    @model_serializer(mode="wrap")
+    def _omit_what_a_format_does_not_have(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        values: dict[str, Any] = serialize(self)
+        return {name: value for name, value in values.items() if name not in self._names_to_omit()}
+
+    def _names_to_omit(self) -> set[str]:
+        return set() if self.stream else {"stream"}
 
     @property
     def has_program(self) -> bool:
@@ -167,7 +180,7 @@ class StudyNetworkDescription(ExportDescription):
         loss: Name and unit of the loss.
     """
 
-    format: Literal[1, 3, 4, 6]
+    format: Literal[1, 3, 4, 6, 7]
     task: TaskName = TaskName.CLASSIFICATION
     loss: str = CROSS_ENTROPY.text
     model: ArchitectureDescription
@@ -177,13 +190,9 @@ class StudyNetworkDescription(ExportDescription):
     figures: ExportedRowMetrics
     origin: ExportOrigin
 
-    @model_serializer(mode="wrap")
-    def _omit_task_of_classification(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the task in the formats that do not have it."""
-        values: dict[str, Any] = serialize(self)
-        if self.format != TASK_FORMAT:
-            values = {name: value for name, value in values.items() if name not in ("task", "loss")}
-        return values
+    def _names_to_omit(self) -> set[str]:
+        of_task = set() if self.format in (TASK_FORMAT, STUDY_STREAM_FORMAT) else {"task", "loss"}
+        return super()._names_to_omit() | of_task
 
 
 class TensorDescription(_FrozenSchema):
@@ -249,7 +258,7 @@ class OwnNetworkDescription(ExportDescription):
         largest_batch_size: Largest mini-batch for which the configuration is defined; None without a bound.
     """
 
-    format: Literal[2, 5]
+    format: Literal[2, 5, 8]
     network: str
     inputs: dict[str, TensorDescription]
     named_inputs: bool

@@ -14,13 +14,19 @@ from safetensors import SafetensorError
 from safetensors.torch import load as read_safetensors
 from torch import Tensor
 
-from bln_search.api.export.description import OwnNetworkDescription, StudyNetworkDescription, list_format_descriptions
+from bln_search.api.export.description import (
+    ExportDescription,
+    OwnNetworkDescription,
+    StudyNetworkDescription,
+    list_format_descriptions,
+)
 from bln_search.core.errors import DataError
 from bln_search.core.files import atomic_folder as folders
 from bln_search.core.files.atomic import compute_file_sha256
 
 WEIGHTS_FILE, CONFIGURATION_FILE = "model.safetensors", "configuration.json"
 TORCH_PROGRAM, ONNX_PROGRAM = "model.pt2", "model.onnx"
+STREAM_FILE = "stream.safetensors"
 PARITY_FILE, CARD_FILE = "parity.json", "README.md"
 
 
@@ -83,6 +89,16 @@ def read_exported_weights(folder: Path, files: Mapping[str, str]) -> dict[str, T
         return read_safetensors((folder / WEIGHTS_FILE).read_bytes())
     except SafetensorError as error:
         raise DataError(f"{folder / WEIGHTS_FILE} is not a safetensors file: {error}") from None
+
+
+def read_exported_stream(folder: Path, description: ExportDescription) -> tuple[Tensor, ...]:
+    """Read the values at which the stream of an export begins. Raises DataError if they are missing or damaged."""
+    check_file_sha256(folder / STREAM_FILE, description.files)
+    try:
+        values = read_safetensors((folder / STREAM_FILE).read_bytes())
+        return tuple(values[name] for name in description.stream)
+    except (SafetensorError, KeyError) as error:
+        raise DataError(f"{folder / STREAM_FILE} is not the stream of {CONFIGURATION_FILE}: {error}") from None
 
 
 def check_file_sha256(path: Path, files: Mapping[str, str]) -> None:

@@ -17,9 +17,11 @@ from bln_search.api.export.files import (
     WEIGHTS_FILE,
     check_file_sha256,
     read_export_description,
+    read_exported_stream,
     read_exported_weights,
 )
 from bln_search.api.export.runtimes import load_torch_program
+from bln_search.api.export.stream import ProgramWithStream, run_torch_program
 from bln_search.api.export.study_network import load_exported_study_network
 from bln_search.core.enums import AffineSharing
 from bln_search.core.errors import DataError, ModelError
@@ -60,7 +62,8 @@ def load(folder: str | Path, *, model: nn.Module | None = None) -> nn.Module:
 
     - Without `model`, the network of a study is built and gets its weights. It takes inputs as the data set provides
       them. Neither the study's database nor its data are needed.
-    - Without `model`, your own network is its torch.export program, on the CPU. Your class is not needed.
+    - Without `model`, your own network is its torch.export program, on the CPU. Your class is not needed. It keeps the
+      stream of moving statistics from call to call; `bln_search.reset_stream` begins another one.
     - With `model`, your own network gets the exported weights, population values and configurations.
 
     Args:
@@ -96,7 +99,10 @@ def load(folder: str | Path, *, model: nn.Module | None = None) -> nn.Module:
             'load(folder, model=network), or export it again with the format "torch_export"'
         )
     check_file_sha256(path / TORCH_PROGRAM, description.files)
-    return TorchExportProgramModule(load_torch_program(path / TORCH_PROGRAM))
+    program = TorchExportProgramModule(load_torch_program(path / TORCH_PROGRAM))
+    if not description.stream:
+        return program
+    return ProgramWithStream(program, run_torch_program, read_exported_stream(path, description))
 
 
 def _load_weights_into_model(model: nn.Module, folder: Path, description: OwnNetworkDescription) -> nn.Module:

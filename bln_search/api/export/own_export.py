@@ -18,12 +18,14 @@ from bln_search.api.export.cards import render_own_network_model_card
 from bln_search.api.export.description import (
     NETWORK_FORMAT,
     NETWORK_OPTIONS_FORMAT,
+    NETWORK_STREAM_FORMAT,
     OwnNetworkDescription,
     TensorDescription,
     describe_export_before_writing,
 )
 from bln_search.api.export.loading import describe_norm_layer, load
 from bln_search.api.export.passes import ExampleInputs, flatten_outputs_by_name, parse_example_inputs
+from bln_search.api.export.stream import initial_stream
 from bln_search.api.export.writing import (
     ExportPlan,
     check_export_possible,
@@ -181,8 +183,11 @@ def _describe_own_network(
     inputs = [dict(zip(examples.names, examples.with_num_examples(size).tensors, strict=True)) for size in sizes]
     described = {name: describe_norm_layer(layer) for name, layer in layers.items()}
     has_options = any(layer.has_options_of_newer_formats for layer in described.values())
+    number = NETWORK_OPTIONS_FORMAT if has_options else NETWORK_FORMAT
+    stream = tuple(initial_stream(network))
     return OwnNetworkDescription(
-        format=NETWORK_OPTIONS_FORMAT if has_options else NETWORK_FORMAT,
+        format=NETWORK_STREAM_FORMAT if stream else number,
+        stream=stream,
         network=type(network).__name__,
         inputs=_describe_tensors_over_batch_sizes(inputs),
         named_inputs=bool(examples.named),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from bln_search.api.export.files import ONNX_PROGRAM, TORCH_PROGRAM
 from bln_search.api.export.passes import ExampleInputs
+from bln_search.api.export.stream import NetworkWithStream, join_inputs
 from bln_search.api.inputs.network_calls import find_failing_layer
 from bln_search.core.enums import ExportFormat
 from bln_search.core.errors import ExportError, MissingPackageError
@@ -43,19 +44,21 @@ def write_torch_and_onnx_programs(
     largest_batch_size: int | None,
     folder: Path,
     formats: Collection[ExportFormat],
+    stream: Mapping[str, Tensor],
 ) -> None:
     """Write model.pt2 and model.onnx, for mini-batches of one to `largest_batch_size` examples; None without a bound.
 
-    The network is in evaluation mode, on the CPU; `output_names` are those of the ONNX program.
+    The network is in evaluation mode, on the CPU; `output_names` are those of the ONNX program. With a stream, programs
+    take it after the inputs, and return it after the outputs.
 
     Raises:
         ExportError: torch cannot trace the network, or ONNX has no operator that it needs.
     """
     if not {ExportFormat.TORCH_EXPORT, ExportFormat.ONNX} & set(formats):
         return
-    program = _trace_with_torch_export(network, examples, largest_batch_size)
+    program = _trace_with_torch_export(network, examples, largest_batch_size, stream)
     if ExportFormat.ONNX in formats:
-        (folder / ONNX_PROGRAM).write_bytes(_export_to_onnx_bytes(program, examples, output_names))
+        (folder / ONNX_PROGRAM).write_bytes(_export_to_onnx_bytes(program, examples, output_names, stream))
     if ExportFormat.TORCH_EXPORT in formats:
         content = io.BytesIO()
         with _suppress_torch_warnings():
@@ -64,14 +67,20 @@ def write_torch_and_onnx_programs(
 
 
 def _trace_with_torch_export(
-    network: nn.Module, examples: ExampleInputs, largest_batch_size: int | None
+    network: nn.Module, examples: ExampleInputs, largest_batch_size: int | None, stream: Mapping[str, Tensor]
 ) -> torch.export.ExportedProgram:
     batch = torch.export.Dim("batch", min=1, max=largest_batch_size)
     traced = examples.with_num_examples(_TWO)
+    arguments: tuple[Any, ...] = traced.positional
+    named = dict(traced.named)
+    module = network
+    if stream:
+        module = NetworkWithStream(network)
+        arguments, named = (join_inputs(arguments, named), tuple(stream.values())), {}
     with torch.no_grad(), _suppress_torch_warnings():
         try:
             return torch.export.export(
-                network, traced.positional, dict(traced.named), dynamic_shapes=_dynamic_batch_axes(examples, batch)
+                module, arguments, named, dynamic_shapes=_dynamic_batch_axes(examples, batch, stream)
             )
         except Exception as error:
             place = find_failing_layer(error, network)
@@ -83,7 +92,10 @@ def _trace_with_torch_export(
 
 
 def _export_to_onnx_bytes(
-    program: torch.export.ExportedProgram, examples: ExampleInputs, output_names: Sequence[str]
+    program: torch.export.ExportedProgram,
+    examples: ExampleInputs,
+    output_names: Sequence[str],
+    stream: Mapping[str, Tensor],
 ) -> bytes:
     with torch.no_grad(), _suppress_torch_warnings():
         try:
@@ -91,9 +103,9 @@ def _export_to_onnx_bytes(
                 program,
                 (),
                 dynamo=True,
-                input_names=list(examples.names),
-                output_names=list(output_names),
-                dynamic_shapes=_dynamic_batch_axes(examples, "batch"),
+                input_names=[*examples.names, *(f"stream.{name}" for name in stream)],
+                output_names=[*output_names, *(f"next_stream.{name}" for name in stream)],
+                dynamic_shapes=_dynamic_batch_axes(examples, "batch", stream),
                 verbose=False,
             )
         except Exception as error:
@@ -105,11 +117,13 @@ def _export_to_onnx_bytes(
     return content
 
 
-def _dynamic_batch_axes(examples: ExampleInputs, batch: object) -> Any:
-    """The first axis of each input is the mini-batch, of any size."""
-    if examples.named:
-        return {name: {0: batch} for name in examples.named}
-    return tuple({0: batch} for _ in examples.positional)
+def _dynamic_batch_axes(examples: ExampleInputs, batch: object, stream: Mapping[str, Tensor]) -> Any:
+    """The first axis of each input is the mini-batch, of any size; a stream has fixed shapes."""
+    named = {name: {0: batch} for name in examples.named}
+    positional = tuple({0: batch} for _ in examples.positional)
+    if stream:
+        return join_inputs(positional, named), tuple({} for _ in stream)
+    return named or positional
 
 
 def _format_export_error(error: Exception) -> str:

@@ -17,6 +17,7 @@ from bln_search.api.export.description import (
     BLEND_FORMAT,
     STUDY_FORMAT,
     STUDY_OPTIONS_FORMAT,
+    STUDY_STREAM_FORMAT,
     TASK_FORMAT,
     ArchitectureDescription,
     ExportedRowDescription,
@@ -30,6 +31,7 @@ from bln_search.api.export.description import (
 from bln_search.api.export.loading import load
 from bln_search.api.export.passes import ExampleInputs, flatten_outputs_by_name
 from bln_search.api.export.runtimes import Program
+from bln_search.api.export.stream import initial_stream
 from bln_search.api.export.study_network import (
     ExportedNetwork,
     InputStandardizer,
@@ -186,7 +188,8 @@ def _describe_and_build_network(
     inputs = InputStandardizer(standardization.mean, standardization.deviation)
     exported = ExportedNetwork(inputs, network, units).eval()
     row_description = description.row.model_copy(update={"largest_batch_size": find_batch_size_limit(network)})
-    return description.model_copy(update={"row": row_description}), exported
+    update = {"row": row_description, "stream": tuple(initial_stream(exported))}
+    return description.model_copy(update=update), exported
 
 
 def _configure_layers_as_row(network: nn.Module, row: TrainedRow, gathered: MomentsByEstimate) -> None:
@@ -244,6 +247,8 @@ def _describe_trained_row(row: TrainedRow, data: DataSet) -> StudyNetworkDescrip
 
 
 def _choose_format_number(row: TrainedRow) -> int:
+    if row.configuration.is_moving:
+        return STUDY_STREAM_FORMAT
     if row.trial.resolved_task.name is not TaskName.CLASSIFICATION:
         return TASK_FORMAT
     if row.trial.arm.changed_layer_options:

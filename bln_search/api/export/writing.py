@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -19,6 +19,7 @@ from bln_search.api.export.files import (
     CONFIGURATION_FILE,
     ONNX_PROGRAM,
     PARITY_FILE,
+    STREAM_FILE,
     TORCH_PROGRAM,
     WEIGHTS_FILE,
     check_export_target_replaceable,
@@ -32,11 +33,18 @@ from bln_search.api.export.runtimes import (
     load_torch_program,
     write_torch_and_onnx_programs,
 )
+from bln_search.api.export.stream import (
+    ProgramWithStream,
+    Stream,
+    initial_stream,
+    run_onnx_program,
+    run_torch_program,
+)
 from bln_search.core.enums import ExportFormat, ExportStep
 from bln_search.core.errors import ExportError
 from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.norms.network.folding import copy_with_affine_steps, find_folding_obstacle
-from bln_search.norms.network.layers import get_norms_by_name
+from bln_search.norms.network.layers import get_norms_by_name, reset_stream
 
 _Description = TypeVar("_Description", StudyNetworkDescription, OwnNetworkDescription)
 
@@ -155,21 +163,26 @@ def _write_weights_and_programs(
         outputs = plan.examples.with_num_examples(2).call_with_copies(plan.network)
     names = list(flatten_outputs_by_name(outputs, plan.output_name))
     limit = find_batch_size_limit(plan.network)
-    write_torch_and_onnx_programs(program_network, plan.examples, names, limit, staging, plan.formats)
-    written = [staging / name for name in (WEIGHTS_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]
+    stream = initial_stream(plan.network)
+    if stream:
+        (staging / STREAM_FILE).write_bytes(save(stream))
+    write_torch_and_onnx_programs(program_network, plan.examples, names, limit, staging, plan.formats, stream)
+    written = [staging / name for name in (WEIGHTS_FILE, STREAM_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]
     return {path.name: compute_file_sha256(path) for path in written if path.exists()}
 
 
 def _read_and_compare_forms(staging: Path, plan: ExportPlan[_Description], folded: nn.Module | None) -> OutputParity:
     """Read the forms, compare them with the network, and evaluate one. Raises ExportError if figures differ."""
+    stream = tuple(initial_stream(plan.network).values())
     readers: dict[ExportFormat, tuple[str, Callable[[], Program]]] = {
         ExportFormat.SAFETENSORS: ("safetensors", lambda: plan.reload(staging)),
-        ExportFormat.TORCH_EXPORT: ("torch.export", lambda: load_torch_program(staging / TORCH_PROGRAM)),
-        ExportFormat.ONNX: ("onnxruntime", lambda: load_onnx_program(staging / ONNX_PROGRAM)),
+        ExportFormat.TORCH_EXPORT: ("torch.export", lambda: _load_torch_program_with_stream(staging, stream)),
+        ExportFormat.ONNX: ("onnxruntime", lambda: _load_onnx_program_with_stream(staging, stream)),
     }
-    forms = {form: read() for kind, (form, read) in readers.items() if kind in plan.formats}
+    forms: dict[str, Program] = {form: read() for kind, (form, read) in readers.items() if kind in plan.formats}
     if folded is not None:
         forms["folded"] = folded
+    _begin_streams([plan.network, *forms.values()])
     parity = plan.compare(forms)
     if not parity.is_within_tolerance:
         worst = ", ".join(
@@ -184,7 +197,25 @@ def _read_and_compare_forms(staging: Path, plan: ExportPlan[_Description], folde
     if plan.measure is None:
         return parity
     form = next(readers[kind][0] for kind in _EVALUATED_FORMS if kind in plan.formats)
+    _begin_streams([forms[form]])
     return replace(parity, test=plan.measure(form, forms[form]))
+
+
+def _load_torch_program_with_stream(folder: Path, stream: Stream) -> Program:
+    program = load_torch_program(folder / TORCH_PROGRAM)
+    return ProgramWithStream(program, run_torch_program, stream) if stream else program
+
+
+def _load_onnx_program_with_stream(folder: Path, stream: Stream) -> Program:
+    program = load_onnx_program(folder / ONNX_PROGRAM)
+    return ProgramWithStream(program, run_onnx_program, stream) if stream else program
+
+
+def _begin_streams(programs: Iterable[Program]) -> None:
+    """Let the next mini-batch be the first one of a stream: each comparison continues its streams."""
+    for program in programs:
+        if isinstance(program, nn.Module):
+            reset_stream(program)
 
 
 def _write_json_file(path: Path, content: object) -> None:

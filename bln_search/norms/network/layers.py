@@ -168,11 +168,12 @@ def statistics_read_from_population(configuration: InferenceConfiguration) -> se
 def reset_stream(network: nn.Module) -> None:
     """Let the next mini-batch of a network be the first one of a stream, in all layers with moving statistics (E).
 
-    Without such layers nothing changes.
+    Without such layers nothing changes. Other modules may have a method `reset_stream` too, as a loaded program.
     """
     for module in network.modules():
-        if isinstance(module, NormalizationBase):
-            module.moving_values = None
+        reset = getattr(module, "reset_stream", None)
+        if callable(reset):
+            reset()
 
 
 @contextmanager

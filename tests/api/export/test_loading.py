@@ -41,7 +41,7 @@ def test_damaged_weights_are_refused(exported, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"format": 7}, "of format 7, this version of bln-search reads 1, 2, 3, 4, 5, 6"),
+        ({"format": 9}, "of format 9, this version of bln-search reads 1, 2, 3, 4, 5, 6, 7, 8"),
         ({"format": None}, "has no format"),
         ({"standardization": "soap"}, "is damaged: standardization"),
         ({"row__configuration": "FFFF"}, "says FFFF, the layer layers.3 was written under TTTT"),
