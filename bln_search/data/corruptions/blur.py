@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.data.corruptions.function import Generators, Images
+from bln_search.data.corruptions.interpolation import Edge
 
 DEFOCUS_DISKS = ((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1.0, 0.2), (1.5, 0.1))
 """Radius of the disk, and standard deviation of the Gaussian that smooths it, in pixels, for severities 1 to 5."""
@@ -31,7 +32,7 @@ Kernel = NDArray[np.float64]
 def defocus_blur(images: Images, severity: int, _: Generators) -> Images:
     """Convolve with a smoothed disk."""
     kernel = make_disk_kernel(*DEFOCUS_DISKS[severity - 1])
-    return correlate_with_mirrored_edges(images, kernel)
+    return correlate(images, kernel)
 
 
 def motion_blur(images: Images, severity: int, generators: Generators) -> Images:
@@ -40,15 +41,15 @@ def motion_blur(images: Images, severity: int, generators: Generators) -> Images
     blurred = np.empty_like(images)
     for index, generator in enumerate(generators):
         kernel = make_motion_kernel(length, deviation, generator.uniform(-MAX_ANGLE, MAX_ANGLE))
-        blurred[index] = correlate_with_mirrored_edges(images[index], kernel)
+        blurred[index] = correlate(images[index], kernel)
     return blurred
 
 
-def correlate_with_mirrored_edges(images: NDArray[np.float64], kernel: Kernel) -> NDArray[np.float64]:
-    """Weighted sums over the neighbourhood of each pixel of images (..., H, W), mirrored without repeating the edge."""
+def correlate(images: NDArray[np.float64], kernel: Kernel, edge: Edge = "reflect") -> NDArray[np.float64]:
+    """Return weighted sums over the neighbourhood of each pixel of images (..., H, W); `edge` lies beyond them."""
     height, width = images.shape[-2:]
     reach = len(kernel) // 2
-    padded = np.pad(images, [(0, 0)] * (images.ndim - 2) + [(reach, reach)] * 2, mode="reflect")
+    padded = np.pad(images, [(0, 0)] * (images.ndim - 2) + [(reach, reach)] * 2, mode=edge)
     result = np.zeros_like(images)
     for row, column in np.argwhere(kernel):
         result += kernel[row, column] * padded[..., row : row + height, column : column + width]
@@ -66,7 +67,7 @@ def make_disk_kernel(radius: float, deviation: float) -> Kernel:
     offsets = np.arange(-reach, reach + 1)
     disk = (offsets[:, None] ** 2 + offsets**2 <= radius**2).astype(np.float64)
     weights = np.exp(-(np.arange(-1, 2) ** 2) / (2 * deviation**2))
-    smoothed = correlate_with_mirrored_edges(np.pad(disk, 1), np.outer(weights, weights))[1:-1, 1:-1]
+    smoothed = correlate(np.pad(disk, 1), np.outer(weights, weights))[1:-1, 1:-1]
     return np.asarray(smoothed / smoothed.sum())
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bln_search.data.corruptions.blur import correlate_with_mirrored_edges, make_motion_kernel
+from bln_search.data.corruptions.blur import correlate, make_motion_kernel
 from bln_search.data.corruptions.function import Generators, Images
 from bln_search.data.corruptions.interpolation import zoom_weights
 from bln_search.data.corruptions.jpeg_quantization import rgb_to_luminance_chrominance
@@ -68,6 +68,8 @@ def snow(images: Images, severity: int, generators: Generators) -> Images:
 def draw_flakes(generator: np.random.Generator, shape: tuple[int, ...], snowfall: Snowfall) -> NDArray[np.float64]:
     """Return flakes (H, W), values from 0 to 1: enlarged normal noise above a threshold, blurred by its motion.
 
+    Beyond the edges the outermost flakes continue, so that the long paths of high severities leave streaks there.
+
     Args:
         generator: Source of the noise and of the direction.
         shape: Height and width.
@@ -78,4 +80,4 @@ def draw_flakes(generator: np.random.Generator, shape: tuple[int, ...], snowfall
     enlarged = rows @ noise @ columns.T
     flakes = np.where(enlarged < snowfall.threshold, 0.0, np.minimum(enlarged, 1.0))
     kernel = make_motion_kernel(snowfall.length, snowfall.motion_deviation, generator.uniform(*ANGLES))
-    return correlate_with_mirrored_edges(flakes, kernel)
+    return correlate(flakes, kernel, edge="edge")

@@ -26,7 +26,12 @@ def mirrored(index, length):
     return min(index, period - index)
 
 
-def correlate_by_loop(image, kernel):
+def continued(index, length):
+    """The pixel that stands for one beyond the edge: the last one."""
+    return min(max(index, 0), length - 1)
+
+
+def correlate_by_loop(image, kernel, beyond=mirrored):
     """Weighted sums over the neighbourhood of each pixel."""
     height, width = image.shape
     reach = len(kernel) // 2
@@ -35,7 +40,7 @@ def correlate_by_loop(image, kernel):
         for column in range(width):
             for i, weights in enumerate(kernel):
                 for j, weight in enumerate(weights):
-                    y, x = mirrored(row + i - reach, height), mirrored(column + j - reach, width)
+                    y, x = beyond(row + i - reach, height), beyond(column + j - reach, width)
                     result[row, column] += weight * image[y, x]
     return result
 

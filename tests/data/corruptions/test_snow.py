@@ -12,7 +12,7 @@ from bln_search.core.corruption import SEVERITIES
 from bln_search.data.corruptions.blur import make_motion_kernel
 from bln_search.data.corruptions.snow import SNOWFALLS, draw_flakes, snow
 from tests.data.corruptions.example_images import make_images
-from tests.data.corruptions.test_blur import correlate_by_loop
+from tests.data.corruptions.test_blur import continued, correlate_by_loop
 
 PUBLISHED = [
     (0.1, 0.2, 1, 0.6, 8, 3, 0.95),
@@ -35,7 +35,7 @@ def flakes_by_loop(generator, side, severity):
     for row, column in np.ndindex(side, side):
         flakes[row, column] = 0 if flakes[row, column] < threshold else min(flakes[row, column], 1)
     angle = generator.uniform(math.radians(45), math.radians(135))
-    return correlate_by_loop(flakes, make_motion_kernel(length, motion_deviation, angle))
+    return correlate_by_loop(flakes, make_motion_kernel(length, motion_deviation, angle), continued)
 
 
 def rng(seed=3):
