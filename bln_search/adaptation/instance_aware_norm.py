@@ -28,7 +28,7 @@ class InstanceAwareBatchNorm(nn.Module):
     The standard errors have σ̄² + ε for σ̄², as in the authors' code. With one position, μ̄ and σ̄² alone count.
     While `uses_mini_batch`, μ̄ and σ̄² are those of the mini-batch, with gradient, and the population moves towards them.
 
-    Source: Gong et al. 2022, Eq. 2-5.
+    Source: Gong et al. 2022, NOTE: Robust continual test-time adaptation against temporal correlation, section 3.1.
 
     Args:
         layer: A batch normalization layer with population statistics, whose γ and β are used.

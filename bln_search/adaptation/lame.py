@@ -19,14 +19,14 @@ class Lame(OutputCorrection):
     minimize Σ_i KL(z_i ‖ q_i) − Σ_ij w_ij·z_iᵀz_j. The concave-convex procedure starts at z = q and repeats, for all
     examples at once,
 
-        z_ik ← q_ik·exp(Σ_j w_ij z_jk) / Σ_c q_ic·exp(Σ_j w_ij z_jc)        (Eq. 12)
+        z_ik ← q_ik·exp(Σ_j w_ij z_jk) / Σ_c q_ic·exp(Σ_j w_ij z_jc),
 
     until the bound Σ_i z_iᵀ(ln z_i − ln q_i − Σ_j w_ij z_j), with the previous z_j, changes by at most 1e-8 of itself,
     after three iterations at least and 100 at most. The corrected logits are ln z.
 
     The features are the input of the last dense layer, see `predict_with_features`.
 
-    Source: Boudiaf et al. 2022, Parameter-free online test-time adaptation, Eq. 6-12.
+    Source: Boudiaf et al. 2022, Parameter-free online test-time adaptation, section 4.
 
     Args:
         network: See `Adaptation`.

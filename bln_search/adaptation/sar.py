@@ -23,9 +23,9 @@ class Sar(Adaptation):
 
     For each mini-batch, with the entropy H_i(Θ) of example i and Θ = (γ, β):
 
-        1. reliable examples S = {i: H_i(Θ) < E_0}, E_0 = margin·ln C for C classes                     (Eq. 2)
-        2. g = ∇ mean_S H_i(Θ),    ε = ρ·g/‖g‖₂                                                         (Eq. 4-5)
-        3. S' = {i ∈ S: H_i(Θ + ε) < E_0}, a step of SGD at Θ with ∇ mean_S' H_i(Θ + ε)                 (Eq. 6)
+        1. reliable examples S = {i: H_i(Θ) < E_0}, E_0 = margin·ln C for C classes
+        2. g = ∇ mean_S H_i(Θ),    ε = ρ·g/‖g‖₂
+        3. S' = {i ∈ S: H_i(Θ + ε) < E_0}, a step of SGD at Θ with ∇ mean_S' H_i(Θ + ε)
         4. e ← 0.9·e + 0.1·mean_S' H_i(Θ + ε), at first the mean itself; where e < e_m, everything is reset
 
     The outputs are those of the first forward pass. Without an example in S or in S' there is no step. The paper leaves

@@ -35,6 +35,21 @@ BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
         },
         default_configuration="T",
     ),
+    "rotta": AdaptationInfo(
+        "bln_search.adaptation.rotta:Rotta",
+        {
+            "learning_rate": _Positive,
+            "momentum": Annotated[float, Field(gt=0, lt=1)],
+            "teacher_momentum": _Share,
+            "memory_size": _Count,
+            "update_interval": _Count,
+            "age_weight": _NotNegative,
+            "uncertainty_weight": _NotNegative,
+            "augment": bool,
+            "seed": _Seed,
+        },
+        default_configuration="T",
+    ),
     "sar": AdaptationInfo(
         "bln_search.adaptation.sar:Sar",
         {
