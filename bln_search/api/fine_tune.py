@@ -104,7 +104,7 @@ def fine_tune(
 
     Raises:
         ModelError: The network has no normalization layers, no parameter to train, or cannot be copied; gradients are
-            disabled; or the configuration has no value.
+            disabled; or the configuration has no value, or moving statistics.
         DataError: A loader does not yield mini-batches, can be read only once, or has no target that counts.
         ValueError: Another argument is invalid.
 
@@ -128,6 +128,11 @@ def fine_tune(
         row = choice
     else:
         row = before.recommended if choice is None else before[str(choice)]
+    if row.configuration.is_moving:
+        raise ModelError(
+            f"{row} has moving statistics, which move at inference only: fine-tune under a row with T or B in place of "
+            "E, as of evaluate_configurations with blends=, and evaluate the result with moving="
+        )
     is_estimated_anew = refresh is PopulationRefresh.EPOCH
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", BatchDependenceWarning)

@@ -264,3 +264,10 @@ def test_a_network_made_in_inference_mode_is_an_error():
         network = make_network("bln")
     with pytest.raises(ModelError, match=r"was made in torch\.inference_mode"):
         bln_search.fine_tune(network, "TTTT", make_data(), make_data(1), learning_rate=RATE, epochs=1)
+
+
+def test_moving_statistics_are_not_trained_under():
+    ranked = bln_search.evaluate_configurations(make_network("bn"), make_data(), make_data(2), moving=[0.9])
+    row = next(row for row in ranked if row.configuration.is_moving)
+    with pytest.raises(ModelError, match="moving statistics, which move at inference only: fine-tune under a row with"):
+        bln_search.fine_tune(make_network("bn"), row, make_data(), make_data(2), learning_rate=0.1)

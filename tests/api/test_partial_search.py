@@ -229,3 +229,16 @@ def test_search_of_a_converted_part_equals_a_plain_loop(network):
         )
         expected.append(plain_loss(copied))
     np.testing.assert_allclose(layered.record.sums.mean_loss_per_configuration, expected, rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::bln_search.BatchDependenceWarning")
+def test_a_layer_that_keeps_moving_statistics_is_evaluated_in_the_order_of_the_data():
+    network = bln_search.convert(sequential(), batch_size=5).double()
+    ranked = bln_search.evaluate_configurations(network, TRAIN, VALIDATION, moving=[0.75])
+    bln_search.apply_configuration(network, ranked["EEFE"])
+    with pytest.warns(UserWarning, match=r"the layer 1 keeps moving statistics.*evaluated one by one"):
+        layered = bln_search.search_layers(network, TRAIN, VALIDATION, groups={"last": ["7"]}, others="as_is")
+    assert codes(network)["1"] == "EEFE"
+    np.testing.assert_allclose(
+        layered.record.sums.mean_loss_per_configuration, plain_losses(network, layered), rtol=1e-12
+    )

@@ -199,3 +199,24 @@ def test_its_answers_depend_on_other_examples():
     assert all(configuration.is_moving and configuration.uses_blend for configuration in configurations)
     assert InferenceConfiguration("EBTF").with_mini_batch_for_population == InferenceConfiguration("FFFF")
     assert StatisticSource.MOVING.mixes_stored_value_and_mini_batch
+
+
+@pytest.mark.filterwarnings("ignore")  # warnings of torch's compiler
+def test_a_compiled_layer_moves_as_the_layer_does():
+    layer, _, _ = make_moving(code="EE--", weight=WEIGHTS[1])
+    expected = outputs(copy.deepcopy(layer))
+    torch.compiler.reset()
+    compiled = torch.compile(layer, backend="eager")
+    for seed, output in zip(STREAM, expected, strict=True):
+        torch.testing.assert_close(compiled(random_input((5, 4), seed)).detach(), output, rtol=1e-12, atol=1e-12)
+
+
+def test_values_of_inference_mode_can_be_read_where_gradients_are_computed():
+    layer, _, _ = make_moving(code="EE--")
+    expected = outputs(copy.deepcopy(layer))
+    with torch.inference_mode():
+        outputs(layer, STREAM[:1])
+    for seed, output in zip(STREAM[1:], expected[1:], strict=True):
+        actual = layer(random_input((5, 4), seed))
+        actual.sum().backward()
+        assert torch.equal(actual.detach(), output)

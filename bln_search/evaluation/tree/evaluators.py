@@ -79,6 +79,7 @@ def _try_tree_evaluator(
         )
     try:
         evaluator = TreePerLayerEvaluator(network, batches, populations, options, folds=folds)
+        _check_no_layer_has_moving_statistics(evaluator.space)
         evaluator.score_sums_by_batch(_digits_of_corner_configurations(evaluator.space), range(min(2, len(batches))))
     except (DataError, NotTraceableError, torch.OutOfMemoryError):
         raise
@@ -89,6 +90,15 @@ def _try_tree_evaluator(
             f"this {type(network).__name__} cannot be evaluated layer by layer ({type(error).__name__}: {error})"
         ) from error
     return evaluator
+
+
+def _check_no_layer_has_moving_statistics(space: ConfigurationSpace) -> None:
+    """Raise NotTraceableError where a layer keeps source E: parts of the tree are not evaluated in the order of data."""
+    for choice in space.choices:
+        if any(configuration.is_moving for option in choice.options for configuration in option):
+            raise NotTraceableError(
+                f"the layer {choice.name} keeps moving statistics, so each mini-batch depends on those before it"
+            )
 
 
 def _digits_of_corner_configurations(space: ConfigurationSpace) -> Digits:

@@ -52,10 +52,13 @@ def normalize_present_examples(layer: nn.Module, x: Tensor, present: Tensor) -> 
 
 def _normalize_with_padding_examples(layer: nn.Module, x: Tensor) -> Tensor:
     """Normalize all examples, each independent of the others, so that an exported program has no indices."""
-    if isinstance(layer, Normalization) and any(
-        layer.configuration.source_of(statistic).reads_mini_batch
-        for statistic in BATCH_STATISTICS
-        if statistic in layer.method.statistics
+    if isinstance(layer, Normalization) and (
+        layer.configuration.is_moving
+        or any(
+            layer.configuration.source_of(statistic).reads_mini_batch
+            for statistic in BATCH_STATISTICS
+            if statistic in layer.method.statistics
+        )
     ):
         raise ModelError(
             f"configuration {layer.configuration} takes statistics from the examples of the mini-batch that are not "
