@@ -93,7 +93,7 @@ def _try_tree_evaluator(
 
 
 def _check_no_layer_has_moving_statistics(space: ConfigurationSpace) -> None:
-    """Raise NotTraceableError where a layer keeps source E: parts of the tree are not evaluated in the order of data."""
+    """Raise NotTraceableError where a layer keeps source E: the tree is not evaluated in the order of the data."""
     for choice in space.choices:
         if any(configuration.is_moving for option in choice.options for configuration in option):
             raise NotTraceableError(
