@@ -10,9 +10,10 @@ import torch
 from bln_search.adaptation.rotta import Rotta
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.errors import ModelError
-from bln_search.norms import BLN, LN
+from bln_search.norms import BLN, BN, LN
 from tests.adaptation.manual_optimizer import ManualOptimizer
 from tests.adaptation.networks import make_conv_net, make_mini_batches, make_mlp, use_configuration
+from tests.adaptation.test_category_balanced_memory import remember
 
 OPTIONS = {
     "learning_rate": 0.05,
@@ -24,12 +25,15 @@ OPTIONS = {
     "age_weight": 1.3,
 }
 SIZES = (8, 8, 3, 25, 6)
-OFFSET = 0.05 * torch.arange(8, dtype=torch.float64)
+OFFSET = 0.1 * torch.arange(1, 9, dtype=torch.float64)
 """Of the student's γ: without augmentation an equal student has no gradient but rounding, which Adam enlarges."""
 
 
-def make_network(norm=None, **options):
-    return use_configuration(make_mlp(**options) if norm is None else make_mlp(norm, **options), "T")
+def make_network(norm=BN, **options):
+    network = use_configuration(make_mlp(norm, **options), "T")
+    inputs = torch.cat(make_mini_batches(sizes=SIZES))
+    network[3].bias.data.sub_(network(inputs).mean(0).detach())  # predicts every class
+    return network
 
 
 class FormulaNetwork:
@@ -57,34 +61,6 @@ def softmax(logits):
     return torch.exp(logits) / torch.exp(logits).sum(1, keepdim=True)
 
 
-def remember(memory, item, classes):
-    """CSTU; an item is [label, x, uncertainty, age]."""
-    n = OPTIONS["memory_size"]
-
-    def score(it):
-        return OPTIONS["age_weight"] / (1 + math.exp(-it[3] / n)) + OPTIONS["uncertainty_weight"] * it[2] / math.log(
-            classes
-        )
-
-    counts = [sum(it[0] == c for it in memory) for c in range(classes)]
-    if counts[item[0]] < n / classes and len(memory) < n:
-        memory.append(item)
-    else:
-        majority = [c for c in range(classes) if counts[c] == max(counts)]
-        candidates = [item[0]] if counts[item[0]] >= n / classes else majority
-        worst = None
-        for c in candidates:
-            for it in memory:
-                if it[0] == c and (worst is None or score(it) >= score(worst)):
-                    worst = it
-        if score(worst) > score(item):
-            memory[:] = [it for it in memory if it is not worst]
-            memory.append(item)
-    for it in memory:
-        it[3] += 1
-    return len(memory)
-
-
 def adapt_by_formula(batches):
     """The loop of the paper without augmentation; returns predictions, γ and β of teacher and student."""
     teacher, student = FormulaNetwork(make_network()), FormulaNetwork(make_network())
@@ -95,7 +71,8 @@ def adapt_by_formula(batches):
         p = softmax(predictions[-1])
         entropies = -(p * torch.log(p)).sum(1)
         for i in range(len(x)):
-            remember(memory, [int(p[i].argmax()), x[i], float(entropies[i]), 0], 3)
+            item = [int(p[i].argmax()), x[i], float(entropies[i]), 0]
+            remember(memory, item, 3, 9, OPTIONS["age_weight"], OPTIONS["uncertainty_weight"])
             seen += 1
             if seen % OPTIONS["update_interval"]:
                 continue
