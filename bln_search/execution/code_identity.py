@@ -8,7 +8,7 @@ from pathlib import Path
 
 from bln_search.core.code_identity import CodeIdentity, list_differing_files
 from bln_search.core.errors import CodeChangedError
-from bln_search.core.registry import CORRUPTIONS, MODELS
+from bln_search.core.registry import ADAPTATIONS, CORRUPTIONS, MODELS
 from bln_search.core.source_digests import (
     digest_folder,
     digest_modules_of_package,
@@ -28,16 +28,30 @@ _PACKAGE = Path(__file__).parents[1]
 _DECISIVE_PACKAGES = ("norms", "tasks")
 """Packages of bln-search that every study uses."""
 
+_ADAPTATION = "bln_search/adaptation"
+"""The package that a study with arms of adaptation uses."""
+
 
 def compute_code_identity(study: StudySpec | TrialSpec) -> CodeIdentity:
     """Digest the code of a study or a trial.
 
     Raises:
         DataError: The data set of an installed package cannot be loaded.
-        ModelError: The model or the task of an installed package cannot be loaded.
+        ModelError: The model, the task or a method of adaptation of an installed package cannot be loaded.
     """
     corruptions = [condition.corruption for condition in study.evaluation.conditions]
-    return _compute_code_identity(study.model.name, study.data.name, study.resolved_task.name, corruptions)
+    identity = _compute_code_identity(study.model.name, study.data.name, study.resolved_task.name, corruptions)
+    return identity if not study.adaptation else _add_adaptations(identity, {arm.name for arm in study.adaptation})
+
+
+def _add_adaptations(identity: CodeIdentity, names: Iterable[str]) -> CodeIdentity:
+    modules: set[str] = set()
+    for name in set(names) - set(ADAPTATIONS.built_in):
+        info = ADAPTATIONS.load_info(name)
+        modules |= ADAPTATIONS.list_plugin_modules(name, None if info is None else info.factory)
+    plugins = {**identity.plugins, **digest_own_modules(frozenset(modules))}
+    built_in = {**identity.built_in, _ADAPTATION: digest_folder(_PACKAGE / "adaptation")}
+    return CodeIdentity(dict(sorted(plugins.items())), dict(sorted(built_in.items())))
 
 
 def _compute_code_identity(model: str, data: str, task: str, corruptions: Iterable[str]) -> CodeIdentity:

@@ -11,6 +11,7 @@ from bln_search.core.errors import BlnSearchError
 from bln_search.core.names import format_count_with_noun
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
 from bln_search.core.states import FailureClass
+from bln_search.core.stream_outcomes import StreamRecord
 from bln_search.specs.sections.search import Objective
 from bln_search.specs.trial import TrialSpec
 
@@ -21,6 +22,7 @@ class TrialPhase(StrEnum):
     TRAINING = "training"
     POPULATION = "population"
     EVALUATION = "evaluation"
+    STREAMS = "streams"
 
 
 @dataclass(frozen=True)
@@ -114,14 +116,17 @@ class TrainingPruned:
 
 @dataclass(frozen=True)
 class EvaluationDone:
-    """Every planned evaluation, measured or undefined with its reason, and every probe.
+    """Every planned evaluation, measured or undefined with its reason, and every probe and stream.
 
-    peak_memory: Largest number of bytes that tensors occupied on the GPU meanwhile; None without a GPU.
+    Attributes:
+        peak_memory: Largest number of bytes that tensors occupied on the GPU meanwhile; None without a GPU.
+        streams: Each arm of adaptation on each stream.
     """
 
     evaluations: tuple[Evaluation, ...]
     probes: tuple[ProbeResult, ...] = ()
     peak_memory: int | None = None
+    streams: tuple[StreamRecord, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Run one trial: train its network, store the checkpoint, evaluate and probe it."""
+"""Run one trial: train its network, store the checkpoint, evaluate and probe it, adapt it to streams."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from bln_search.execution.environment import ExecutionEnvironment, load_and_prep
 from bln_search.execution.gpu import read_peak_memory, reset_peak_memory
 from bln_search.execution.loaded_network import build_initialized_network, load_network_if_readable
 from bln_search.execution.messages import EvaluationDone, Send, TrialTask
-from bln_search.execution.trial_evaluation import evaluate_trained_network, measure_trial_probes
+from bln_search.execution.trial_evaluation import TestSplits, evaluate_trained_network, measure_trial_probes
+from bln_search.execution.trial_streams import run_trial_over_streams
 from bln_search.execution.trial_training import iter_epochs_and_write_checkpoint
 from bln_search.training.loop import EpochToTrain
 from bln_search.training.seeding import reproducible_torch
@@ -31,7 +32,7 @@ def iter_epochs_of_trial_task(
 def run_trial_task_announcing_epochs(
     task: TrialTask, environment: ExecutionEnvironment, send: Send
 ) -> Generator[EpochToTrain | EpochRecord | None, None, None]:
-    """Train the task's network unless it has a checkpoint, evaluate it, and send every step as a message.
+    """Train the task's network unless it has a checkpoint, evaluate it, run streams, and send every step as a message.
 
     The network of a search trial is not evaluated.
 
@@ -62,12 +63,15 @@ def run_trial_task_announcing_epochs(
                 send(EvaluationDone(()))
             elif loaded is not None:
                 reset_peak_memory(environment.peak_memory_device)
-                evaluations = evaluate_trained_network(loaded, send, memory_limit=memory_limit)
+                tests: TestSplits | None = None if trial.stream is None else {}
+                evaluations = evaluate_trained_network(loaded, send, memory_limit=memory_limit, tests=tests)
                 probes = (
                     ()
                     if trial.probes is None
                     else measure_trial_probes(loaded, trial.probes, environment, memory_limit)
                 )
-                send(EvaluationDone(evaluations, probes, read_peak_memory(environment.peak_memory_device)))
+                streams = () if tests is None else run_trial_over_streams(loaded, tests, send)
+                peak_memory = read_peak_memory(environment.peak_memory_device)
+                send(EvaluationDone(evaluations, probes, peak_memory, streams))
     finally:
         release_freed_memory()

@@ -19,6 +19,7 @@ from bln_search.evaluation.split_metrics import Metric, SplitMetricRecorder
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.execution.loaded_network import LoadedNetwork
 from bln_search.execution.messages import PhaseProgress, Send, TrialPhase
+from bln_search.specs.sections.condition import CLEAN
 from bln_search.specs.sections.evaluation import (
     EVALUATED_SPLITS,
     ProbesSpec,
@@ -33,9 +34,12 @@ from bln_search.training.checkpoint import (
 
 _Splits = Mapping[Split, tuple[Examples, Tensor]]
 
+TestSplits = dict[str, tuple[Examples, Tensor]]
+"""Inputs and targets of the test split by condition, that of clean images among them."""
+
 
 def evaluate_trained_network(
-    loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEMORY_LIMIT
+    loaded: LoadedNetwork, send: Send, *, memory_limit: int = MEMORY_LIMIT, tests: TestSplits | None = None
 ) -> tuple[Evaluation, ...]:
     """Evaluate every planned row at every inference batch size on validation and test, clean and under every condition.
 
@@ -45,6 +49,7 @@ def evaluate_trained_network(
         loaded: The trained network with its populations and data.
         send: Receives the progress.
         memory_limit: Bytes of the largest activation of all configurations together.
+        tests: Receives the test split under every condition, so that it is corrupted once; None to keep none.
 
     Returns:
         Every evaluation; undefined ones have their reason.
@@ -60,7 +65,7 @@ def evaluate_trained_network(
 
     return tuple(
         evaluation
-        for condition, splits in _iter_splits_by_condition(loaded)
+        for condition, splits in _iter_splits_by_condition(loaded, tests)
         for batch_size in trial.inference_batch_sizes
         for split, examples in splits.items()
         for evaluation in _evaluate_split_with_metrics(
@@ -130,8 +135,18 @@ def _iter_num_examples_by_condition(loaded: LoadedNetwork) -> Iterator[int]:
         yield sum(clean[split] for split in EVALUATED_SPLITS)
 
 
-def _iter_splits_by_condition(loaded: LoadedNetwork) -> Iterator[tuple[str, _Splits]]:
-    """The clean splits, then those of each condition; one condition at a time, because images take much memory."""
+def _iter_splits_by_condition(loaded: LoadedNetwork, tests: TestSplits | None) -> Iterator[tuple[str, _Splits]]:
+    """The clean splits, then those of each condition; one condition at a time, because images take much memory.
+
+    Only the test splits are kept, where `tests` is given.
+    """
+    for condition, splits in _iter_made_splits(loaded):
+        if tests is not None:
+            tests[condition or CLEAN] = splits[Split.TEST]
+        yield condition, splits
+
+
+def _iter_made_splits(loaded: LoadedNetwork) -> Iterator[tuple[str, _Splits]]:
     yield "", _load_clean_splits(loaded)
     for condition in loaded.trial.evaluation.conditions:
         yield condition.name, make_corrupted_validation_and_test_splits(loaded.data, condition)

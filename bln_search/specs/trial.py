@@ -195,8 +195,7 @@ def make_search_or_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point 
         return trial
     horizon = search_trial_epochs(study, trial.training.epochs)
     parameters = {**(point or {}), HORIZON_KEY: horizon}
-    not_measured = {"probes": None, "stream": None, "adaptation": ()}
-    return trial.model_copy(update={"horizon": horizon, "parameters": parameters, **not_measured})
+    return trial.model_copy(update={"horizon": horizon, "parameters": parameters, "probes": None, "stream": None})
 
 
 def make_full_trial_spec(study: StudySpec, arm: ArmSpec, point: Point | None, seed: int) -> TrialSpec:

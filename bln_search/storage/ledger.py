@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from bln_search.storage.results.evaluations import ResultRepository
     from bln_search.storage.results.layer_searches import LayerSearchRepository
     from bln_search.storage.results.probes import ProbeRepository
+    from bln_search.storage.results.streams import StreamRepository
     from bln_search.storage.share_links import ShareLinkRepository
     from bln_search.storage.studies.external import ExternalStudyRepository
     from bln_search.storage.studies.queue import StudyQueue
@@ -61,6 +62,7 @@ class Ledger:
         probes: Measurements besides the leaderboard.
         analyses: The analysis of each complete study.
         layer_searches: Searches of per-layer configurations.
+        streams: Arms of adaptation on streams.
         checkpoints: Trained networks.
         garbage: Checkpoint files that no study needs.
         prunable_files: Networks of complete studies that can be deleted to free disk space.
@@ -84,6 +86,7 @@ class Ledger:
     probes: ProbeRepository = _repository("results.probes", "ProbeRepository")
     analyses: AnalysisRepository = _repository("results.analyses", "AnalysisRepository")
     layer_searches: LayerSearchRepository = _repository("results.layer_searches", "LayerSearchRepository")
+    streams: StreamRepository = _repository("results.streams", "StreamRepository")
     checkpoints: CheckpointRepository = _repository("checkpoints.repository", "CheckpointRepository")
     garbage: GarbageCollector = _repository("checkpoints.garbage", "GarbageCollector")
     prunable_files: PrunableFilesRepository = _repository("checkpoints.prunable_files", "PrunableFilesRepository")

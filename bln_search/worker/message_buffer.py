@@ -165,8 +165,8 @@ def make_attempt_report(
             report = EpochsReport(token, [record])
         case TrainingDone(checkpoint):
             report = CheckpointReport(token, checkpoint)
-        case EvaluationDone(evaluations, probes, peak_memory):
-            report = EvaluationReport(token, evaluations, probes, peak_memory)
+        case EvaluationDone(evaluations, probes, peak_memory, streams):
+            report = EvaluationReport(token, evaluations, probes, peak_memory, streams)
         case TrainingDiverged(reason):
             report = DivergenceReport(token, reason)
         case TrainingPruned(epoch):

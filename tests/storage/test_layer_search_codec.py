@@ -13,11 +13,10 @@ from bln_search.core.errors import DamagedRecordError, LedgerError
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.layer_search_record import FoldScoreSums
 from bln_search.core.per_layer import ConfigurationSpace
+from bln_search.storage.results.array_codec import decode_arrays, encode_arrays
 from bln_search.storage.results.layer_search_codec import (
-    decode_arrays,
     decode_fold_sums,
     decode_record,
-    encode_arrays,
     encode_fold_sums,
     encode_record_as_json,
     encode_record_outcomes,

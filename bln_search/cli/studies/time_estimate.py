@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 _ROUNDED = 10
 """Seconds from which durations are rounded to whole seconds."""
 
-_PARTS = ("network", "training", "validation", "population", "fine_tuning", "evaluation", "probes")
+_PARTS = ("network", "training", "validation", "population", "fine_tuning", "evaluation", "probes", "streams")
 _TABLE_COLUMNS = ("arm", "parameters", "m", "step", "epoch", "trial", "trials", "all trials", "GPU memory")
 _COLUMNS = (
     *("arm", "method", "parameters", "batch_size", "trials", "epochs_min", "epochs_max", "steps_per_epoch"),

@@ -9,9 +9,10 @@ from math import ceil
 from statistics import median, quantiles
 
 from bln_search.core.enums import PopulationRefresh, Split
+from bln_search.core.registry import ADAPTATIONS
 from bln_search.core.tasks import TaskName
 from bln_search.specs.sections.evaluation import EVALUATED_SPLITS, TrainSplitSelection
-from bln_search.specs.trial import TrialSpec
+from bln_search.specs.trial import TrialSpec, list_arms_of_adaptation
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class TrialSeconds:
         fine_tuning: Further training under one configuration, with its populations and evaluations.
         evaluation: Every row on every split under every condition.
         probes: Probes.
+        streams: Arms of adaptation over streams: of each example a forward pass, or one step of training.
     """
 
     network: float
@@ -102,6 +104,7 @@ class TrialSeconds:
     fine_tuning: float
     evaluation: float
     probes: float
+    streams: float = 0.0
 
     @property
     def total_seconds(self) -> float:
@@ -172,8 +175,20 @@ def extrapolate_trial_seconds(trial: TrialSpec, sizes: Mapping[Split, int], time
         training=trial.epochs * steps * times.step.median,
         validation=trial.epochs * validated * times.validation_example,
         population=population,
+        streams=_seconds_of_streams(trial, sizes[Split.TEST], times),
         **seconds,
     )
+
+
+def _seconds_of_streams(trial: TrialSpec, examples: int, times: MeasuredGroupTimes) -> float:
+    if trial.stream is None:
+        return 0.0
+    infos = [ADAPTATIONS.find_info(arm.name) for arm in list_arms_of_adaptation(trial)]
+    adapting = sum(info is None or not info.reads_outputs_only for info in infos)
+    step = times.step.median / trial.training.batch_size
+    conditions = len(trial.evaluation.additional_condition_names) or 1
+    arrivals = examples * conditions * trial.stream.orders * trial.stream.passes
+    return arrivals * (adapting * step + (len(infos) - adapting) * times.validation_example)
 
 
 def simulate_parallel_seconds(trials: Iterable[float], workers: int) -> float:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
-import zlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,30 +14,13 @@ from bln_search.core.errors import DamagedRecordError, LedgerError
 from bln_search.core.example_outcomes import ExampleOutcomes
 from bln_search.core.layer_search_record import FoldScoreSums, LayerSearchRecord
 from bln_search.core.per_layer import ConfigurationSpace, LayerConfigurationOptions
-
-Arrays = Mapping[str, NDArray[Any]]
+from bln_search.storage.results.array_codec import decode_arrays, encode_arrays
 
 _FIELDS = (
     *("evaluations", "best", "uniform", "chosen", "chosen_uniform"),
     *("apparent", "apparent_uniform", "marginal", "test"),
 )
 """Fields of a record that JSON has under their names."""
-
-
-def encode_arrays(arrays: Arrays) -> bytes:
-    """Named arrays in the format of np.savez_compressed."""
-    out = io.BytesIO()
-    np.savez_compressed(out, **arrays)  # type: ignore[arg-type]
-    return out.getvalue()
-
-
-def decode_arrays(packed: bytes) -> Arrays:
-    """Decode named arrays. Raises DamagedRecordError if the bytes are damaged."""
-    try:
-        with np.load(io.BytesIO(packed), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-        raise DamagedRecordError(f"stored arrays of a per-layer search are damaged: {error}") from None
 
 
 def encode_fold_sums(sums: FoldScoreSums) -> bytes:

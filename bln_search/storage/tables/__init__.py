@@ -10,6 +10,8 @@ from bln_search.storage.tables.results import (
     LayerSearchRow,
     OutcomesRow,
     ProbeRow,
+    StreamOutcomesRow,
+    StreamRow,
 )
 from bln_search.storage.tables.service import AccountRow, CheckpointStoreRow, ExportRow, TokenRow, WorkerRow
 from bln_search.storage.tables.studies import AttemptRow, EventRow, IdempotencyKeyRow, StudyRow, StudyTagRow, TrialRow
@@ -29,6 +31,8 @@ __all__ = [
     "LayerSearchRow",
     "OutcomesRow",
     "ProbeRow",
+    "StreamOutcomesRow",
+    "StreamRow",
     "StudyRow",
     "StudyTagRow",
     "Table",

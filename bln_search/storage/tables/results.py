@@ -1,11 +1,11 @@
-"""Tables of checkpoints, and of what is computed from them: evaluations, probes, per-layer searches, analyses."""
+"""Tables of checkpoints and what is computed from them: evaluations, probes, per-layer searches, streams, analyses."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, LargeBinary, String, Text, UniqueConstraint
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, LargeBinary, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from bln_search.storage.tables.base import ReasonText, Table
@@ -149,6 +149,62 @@ class LayerSearchRow(Table):
     sums: Mapped[bytes | None]
     outcomes: Mapped[bytes | None]
     made_at: Mapped[datetime]
+
+
+class StreamRow(Table):
+    """A stream of mini-batches over which a checkpoint adapted.
+
+    Attributes:
+        number: Of the random order.
+        classes: Number of classes of the data.
+        layout: Which example of which condition arrived when, as deflated arrays.
+    """
+
+    __tablename__ = "stream"
+
+    checkpoint_id: Mapped[int] = mapped_column(ForeignKey("checkpoint.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    classes: Mapped[int]
+    layout: Mapped[bytes] = mapped_column(LargeBinary)
+
+
+class StreamOutcomesRow(Table):
+    """An arm of adaptation on a stream.
+
+    Attributes:
+        arm: Label of the arm of adaptation.
+        position: Of the arm in the study.
+        n: Number of examples.
+        error: Share of wrong predictions.
+        loss: Mean loss (nats); None where it is not finite, as after the end of the arm.
+        reason: Why the arm ended before the stream; empty if it did not.
+        batches: Number of mini-batches that it predicted.
+        seconds: Time of its predictions and updates.
+        selected_on: Data by which the options were selected.
+        options: Of the method, where they are not its defaults.
+        outcomes: Of single examples, in the order of the stream, as deflated arrays.
+    """
+
+    __tablename__ = "stream_outcomes"
+    __table_args__ = (
+        ForeignKeyConstraint(
+            ["checkpoint_id", "number"], ["stream.checkpoint_id", "stream.number"], ondelete="CASCADE"
+        ),
+    )
+
+    checkpoint_id: Mapped[int] = mapped_column(primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    arm: Mapped[str] = mapped_column(String(200), primary_key=True)
+    position: Mapped[int]
+    n: Mapped[int]
+    error: Mapped[float]
+    loss: Mapped[float | None]
+    reason: Mapped[str] = mapped_column(ReasonText)
+    batches: Mapped[int]
+    seconds: Mapped[float]
+    selected_on: Mapped[str] = mapped_column(String(10))
+    options: Mapped[dict[str, Any]]
+    outcomes: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class AnalysisRow(Table):

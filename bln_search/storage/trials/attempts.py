@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
@@ -32,6 +33,9 @@ from bln_search.storage.trials.running_attempts import (
     lock_still_running_attempts,
     split_into_chunks,
 )
+
+if TYPE_CHECKING:
+    from bln_search.core.stream_outcomes import StreamRecord
 
 _LOST = AttemptEnd(AttemptState.LOST, trial_state=None)
 _STOPPED = AttemptEnd(AttemptState.LOST, trial_state=None, reason="the run was stopped")
@@ -114,9 +118,10 @@ class AttemptRepository:
         evaluations: Sequence[Evaluation],
         probes: Sequence[ProbeResult] = (),
         peak_memory: int | None = None,
+        streams: Sequence[StreamRecord] = (),
     ) -> None:
-        """Record every evaluation and probe of the trial atomically; `EvaluationReport` describes the arguments."""
-        self.record_attempt_reports([EvaluationReport(token, evaluations, probes, peak_memory)])
+        """Record every result of the trial atomically; `EvaluationReport` describes the arguments."""
+        self.record_attempt_reports([EvaluationReport(token, evaluations, probes, peak_memory, streams)])
 
     def record_divergence(self, token: int, reason: str) -> None:
         """Record that training diverged, which is the trial's result."""

@@ -56,7 +56,7 @@ def write_reports(session: Session, reports: Sequence[AttemptReport], now: datet
     checkpoints = [report for report in reports if isinstance(report, CheckpointReport)]
     _write_checkpoints(session, {attempts[report.token].trial_id: report.checkpoint for report in checkpoints}, now)
     evaluated = {attempts[report.token].trial_id: report for report in reports if isinstance(report, EvaluationReport)}
-    _write_evaluations_and_probes(session, evaluated)
+    _write_evaluations_probes_and_streams(session, evaluated)
     ends = [(attempts[report.token], describe_end(report)[0]) for report in reports if _ends_attempt(report)]
     results = end_attempts_and_count_results_by_study(session, ends, now)
     resumed = [attempts[report.token].trial_id for report in reports if isinstance(report, ResumptionReport)]
@@ -112,8 +112,8 @@ def _write_checkpoints(session: Session, checkpoints: Mapping[int, CheckpointRec
     )
 
 
-def _write_evaluations_and_probes(session: Session, reports: Mapping[int, EvaluationReport]) -> None:
-    """Store the evaluations, outcomes and probes of the reports, by trial."""
+def _write_evaluations_probes_and_streams(session: Session, reports: Mapping[int, EvaluationReport]) -> None:
+    """Store the evaluations, outcomes, probes and streams of the reports, by trial."""
     if not reports:
         return
     stored = session.execute(
@@ -142,6 +142,11 @@ def _write_evaluations_and_probes(session: Session, reports: Mapping[int, Evalua
         for probe in report.probes
     ]
     insert_rows(session, ProbeRow, probes)
+    streams = {checkpoints[trial_id]: report.streams for trial_id, report in reports.items() if report.streams}
+    if streams:
+        from bln_search.storage.results.stream_codec import write_streams  # noqa: PLC0415 - it imports NumPy
+
+        write_streams(session, streams)
 
 
 def _add_peaks_to_provenance(session: Session, peaks: Mapping[int, int | None]) -> None:

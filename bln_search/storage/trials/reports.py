@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from bln_search.core.records import CheckpointRecord, EpochRecord, Evaluation, ProbeResult
 from bln_search.core.states import AttemptState, FailureClass, TrialState
+
+if TYPE_CHECKING:
+    from bln_search.core.stream_outcomes import StreamRecord
 
 
 @dataclass(frozen=True)
@@ -36,16 +39,18 @@ class CheckpointReport:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """The trial is finished with these evaluations and probes.
+    """The trial is finished with these evaluations, probes and streams.
 
     Attributes:
         peak_memory: Largest number of bytes on the GPU in the evaluation, for the checkpoint's provenance; None on CPU.
+        streams: Each arm of adaptation on each stream.
     """
 
     token: int
     evaluations: Sequence[Evaluation]
     probes: Sequence[ProbeResult] = ()
     peak_memory: int | None = None
+    streams: Sequence[StreamRecord] = ()
 
 
 @dataclass(frozen=True)

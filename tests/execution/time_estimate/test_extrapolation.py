@@ -135,3 +135,9 @@ def test_parallel_time_is_between_a_fair_share_and_a_share_plus_the_longest_tria
 def test_spread_is_the_median_with_quartiles():
     assert DurationSpread.of_seconds([1.0, 2.0, 3.0, 4.0, 5.0]) == DurationSpread(3.0, 2.0, 4.0, 5)
     assert DurationSpread.of_seconds([7.0]) == DurationSpread(7.0, 7.0, 7.0, 1)
+
+
+def test_an_arm_that_adapts_costs_a_training_step_and_another_a_forward_pass_for_each_example_of_a_stream():
+    more = "stream: {orders: 3, passes: 2}\nadaptation: [none, {name: none, configuration: T}, tent]"
+    assert seconds(trial(more=more)).streams == pytest.approx(100 * 3 * 2 * (2 * 0.01 + 0.5 / 10))
+    assert seconds(trial()).streams == 0
