@@ -92,14 +92,23 @@ losses, correct = make_task(study.task).score(outputs, targets)
 metric = make_metrics(study.task, DimensionsAndTargetDeviation(1))["top_two"]
 metric.update(outputs, targets)
 print(f"{losses[0]:.4f}", correct.sum().item(), metric.compute())
+
+from bln_search.core.registry import ADAPTATIONS
+
+info = ADAPTATIONS.load_info("own_balance")
+balance = ADAPTATIONS.load_object("own_balance", info.factory)(nn.Linear(3, 2), momentum=0.5)
+first = balance.predict(torch.ones(4, 3))
+balance.predict(-torch.ones(4, 3))
+balance.reset()
+print(sorted(info.own_options), torch.equal(balance.predict(torch.ones(4, 3)), first))
 """
 
 
-def test_task_corruption_and_normalization_layer_of_the_plugin_are_used(tmp_path):
+def test_task_corruption_adaptation_and_normalization_layer_of_the_plugin_are_used(tmp_path):
     install(tmp_path)
     assert run_python(PARTS, where=tmp_path).splitlines() == [
         *("mean focal loss in nats False", "50 50 50 3"),
-        *("LN True", "0.1733 2 1.0"),
+        *("LN True", "0.1733 2 1.0", "['momentum'] True"),
     ]
 
 
