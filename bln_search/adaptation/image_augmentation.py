@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import math
+from typing import TypeGuard
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bln_search.data.inputs import Inputs
+
 _NOISE = 0.005
 _BLUR_RADIUS = 2
+
+
+def are_images(inputs: Inputs) -> TypeGuard[Tensor]:
+    """Return whether inputs are images (n, C, H, W), which can be augmented."""
+    return isinstance(inputs, Tensor) and inputs.ndim == 4 and inputs.is_floating_point()
 
 
 def augment_images(images: Tensor, generator: torch.Generator) -> Tensor:

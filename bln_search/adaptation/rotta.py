@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from bln_search.adaptation.adapted_state import AdaptedState
 from bln_search.adaptation.category_balanced_memory import CategoryBalancedMemory
 from bln_search.adaptation.entropy import compute_cross_entropy, compute_entropy
-from bln_search.adaptation.image_augmentation import augment_images
+from bln_search.adaptation.image_augmentation import are_images, augment_images
 from bln_search.adaptation.method import Adaptation, check_logits
 from bln_search.adaptation.optimizers import make_optimizer
 from bln_search.adaptation.robust_statistics import RobustStatistics
@@ -123,6 +123,6 @@ class Rotta(Adaptation):
             teacher.lerp_(student, self.teacher_momentum)
 
     def _augment(self, inputs: Inputs) -> Inputs:
-        if self.augment and isinstance(inputs, Tensor) and inputs.ndim == 4 and inputs.is_floating_point():
+        if self.augment and are_images(inputs):
             return augment_images(inputs, self._generator)
         return inputs.clone()

@@ -16,6 +16,17 @@ _Count = Annotated[int, Field(ge=1)]
 _Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
+    "cotta": AdaptationInfo(
+        "bln_search.adaptation.cotta:Cotta",
+        {
+            "learning_rate": _Positive,
+            "teacher_momentum": _Share,
+            "restoration": _Share,
+            "threshold": _NotNegative,
+            "augmentations": Annotated[int, Field(ge=0, le=1000)],
+            "seed": _Seed,
+        },
+    ),
     "lame": AdaptationInfo(
         "bln_search.adaptation.lame:Lame",
         {"affinity": Literal["knn", "rbf", "linear"], "neighbors": _Count},
