@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from bln_search.api.ranked.layers import RankedLayers
     from bln_search.api.ranked.several_networks import load_ranked
     from bln_search.api.ranked.table import RankedConfigurations
+    from bln_search.api.streams.evaluate import evaluate_streams
+    from bln_search.api.streams.ranked import RankedStreams
     from bln_search.client import Client, ServiceError
     from bln_search.core.configuration import InferenceConfiguration, all_configurations
     from bln_search.core.enums import PopulationEstimate, Split
@@ -96,6 +98,7 @@ __all__ = [
     "RankedConditions",
     "RankedConfigurations",
     "RankedLayers",
+    "RankedStreams",
     "ServiceError",
     "Split",
     "all_configurations",
@@ -106,6 +109,7 @@ __all__ = [
     "corrupt",
     "estimate_from_weights",
     "evaluate_configurations",
+    "evaluate_streams",
     "export",
     "fine_tune",
     "initialize",
@@ -139,6 +143,7 @@ _HOMES = {
     "RankedConditions": "bln_search.api.ranked.conditions",
     "RankedConfigurations": "bln_search.api.ranked.table",
     "RankedLayers": "bln_search.api.ranked.layers",
+    "RankedStreams": "bln_search.api.streams.ranked",
     "ServiceError": "bln_search.client",
     "Split": "bln_search.core.enums",
     "all_configurations": "bln_search.core.configuration",
@@ -149,6 +154,7 @@ _HOMES = {
     "corrupt": "bln_search.api.corrupt",
     "estimate_from_weights": "bln_search.models.analytic",
     "evaluate_configurations": "bln_search.api.evaluate",
+    "evaluate_streams": "bln_search.api.streams.evaluate",
     "export": "bln_search.api.export.own_export",
     "fine_tune": "bln_search.api.fine_tune",
     "initialize": "bln_search.api.initialize",

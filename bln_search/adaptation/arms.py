@@ -31,15 +31,13 @@ class StreamArm:
         method: Name of the method.
         options: Of the method; its defaults otherwise.
         selected_on: The data by which options were selected.
-        candidate: Number of the combination of options among the candidates of the arm.
     """
 
     label: str
     row: InferenceRow
     method: str = "none"
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     selected_on: SelectionData = SelectionData.FIXED
-    candidate: int = 0
 
 
 def copy_network_under_row(network: nn.Module, row: InferenceRow, populations: Populations) -> nn.Module:

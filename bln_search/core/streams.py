@@ -61,3 +61,13 @@ class SelectionData(StrEnum):
     SOURCE = "source"
     HELD_OUT = "held_out"
     ORACLE = "oracle"
+
+    @property
+    def label(self) -> str:
+        """In tables: `selected on held-out conditions`."""
+        return {
+            SelectionData.FIXED: "given",
+            SelectionData.SOURCE: "selected on source data",
+            SelectionData.HELD_OUT: "selected on held-out conditions",
+            SelectionData.ORACLE: "selected on test labels",
+        }[self]

@@ -1,0 +1,1 @@
+"""Networks under many arms of adaptation over streams."""

@@ -1,0 +1,1 @@
+"""Statistics of arms of adaptation over streams."""
