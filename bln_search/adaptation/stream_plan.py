@@ -88,9 +88,11 @@ def _list_segments(
     for turn in range(rounds):
         for i, name in enumerate(names):
             part = parts[i][turn]
+            if not len(part):
+                continue
             examples = part[order_examples(labels[name][part], spec, generator)]
             segments.append((np.full(len(examples), i, np.int64), examples))
-    return [segment for segment in segments if len(segment[1])]
+    return segments
 
 
 def order_examples(labels: NDArray[np.int64], spec: StreamSpec, generator: np.random.Generator) -> Indices:

@@ -33,7 +33,9 @@ BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
         reads_outputs_only=True,
         default_configuration="T",
     ),
-    "none": AdaptationInfo("bln_search.adaptation.none:NoAdaptation", reads_outputs_only=True),
+    "none": AdaptationInfo(
+        "bln_search.adaptation.none:NoAdaptation", reads_outputs_only=True, default_configuration="T"
+    ),
     "note": AdaptationInfo(
         "bln_search.adaptation.note:Note",
         {

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from bln_search.adaptation.arms import StreamArm
 from bln_search.core.method import Method
+from bln_search.core.registry import ADAPTATIONS
 from bln_search.core.streams import SelectionData
 from bln_search.norms.row_batching.row_tensor import InferenceRow
 from bln_search.specs.pydantic_messages import translate_pydantic_error
@@ -54,6 +55,7 @@ def parse_arms(adapt: Sequence[ArmArgument]) -> list[AdaptationSpec]:
     """The arms of `adapt`.
 
     Raises:
+        ModelError: There is no such method.
         TypeError: It is not a list.
         ValueError: An arm is not possible, or two have the same label.
     """
@@ -63,6 +65,8 @@ def parse_arms(adapt: Sequence[ArmArgument]) -> list[AdaptationSpec]:
         _validate(f"adapt[{number}]", AdaptationSpec, dict(arm) if isinstance(arm, Mapping) else arm)
         for number, arm in enumerate(adapt)
     ]
+    for arm in arms:
+        ADAPTATIONS.load_info(arm.name)
     labels = [arm.display_label for arm in arms]
     repeated = next((label for label in labels if labels.count(label) > 1), None)
     if repeated is not None:

@@ -115,7 +115,11 @@ def evaluate_streams(
     _check_candidates(specs, has_data=len(roles) > 1 or parse_flag("oracle", oracle))
     compute_fingerprints_unless_equal(networks)
     loading = _Loading(
-        parse_population_loaders(train_loader), population, forward, target, ProgressLines(enabled=progress)
+        parse_population_loaders(train_loader),
+        population,
+        forward,
+        target,
+        ProgressLines(enabled=parse_flag("progress", progress)),
     )
     with untouched_networks(networks):
         readings = {

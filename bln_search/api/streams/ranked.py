@@ -81,8 +81,10 @@ class RankedStreams(ResultTable):
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         rows = [self.compared(arm.arm) for arm in self.arms]
+        best = self.arms[0].arm
         differences = [
-            "–" if row is None else f"{row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]" for row in rows
+            "–" if row is None or row.name == best else f"{row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]"
+            for row in rows
         ]
         columns = [
             Column("arm", [arm.arm for arm in self.arms], is_key=True),
@@ -136,14 +138,14 @@ class RankedStreams(ResultTable):
             if arm.collapses:
                 first = min(arm.collapses.values())
                 facts.append(
-                    f"{arm.arm} collapsed in {len(arm.collapses)} of {arm.streams} streams, first at mini-batch {first}"
+                    f"the arm {arm.arm} collapsed in {len(arm.collapses)} of {arm.streams} streams, first at mini-batch "
+                    f"{first}"
                 )
             if arm.ends:
-                facts.append(
-                    f"{arm.arm} ended in {len(arm.ends)} of {arm.streams} streams: {next(iter(arm.ends.values()))}"
-                )
+                reason = next(iter(arm.ends.values()))
+                facts.append(f"the arm {arm.arm} ended in {len(arm.ends)} of {arm.streams} streams: {reason}")
             if arm.selected_on is SelectionData.ORACLE:
-                facts.append(f"{arm.arm}: no one has these labels at inference")
+                facts.append(f"the arm {arm.arm} is no choice in practice: no one has these labels at inference")
         return facts
 
 
