@@ -137,10 +137,8 @@ class RankedStreams(ResultTable):
         for arm in self.arms:
             if arm.collapses:
                 first = min(arm.collapses.values())
-                facts.append(
-                    f"the arm {arm.arm} collapsed in {len(arm.collapses)} of {arm.streams} streams, first at mini-batch "
-                    f"{first}"
-                )
+                count = f"{len(arm.collapses)} of {arm.streams} streams"
+                facts.append(f"the arm {arm.arm} collapsed in {count}, first at mini-batch {first}")
             if arm.ends:
                 reason = next(iter(arm.ends.values()))
                 facts.append(f"the arm {arm.arm} ended in {len(arm.ends)} of {arm.streams} streams: {reason}")
