@@ -49,11 +49,11 @@ def make_converted_network(letter):
 @pytest.mark.parametrize("name", METHODS)
 def test_converted_networks_of_torch_are_adapted_without_the_global_generator(name):
     info = ADAPTATIONS.load_info(name)
-    options = {"augmentations": 2} if name == "cotta" else {}
+    options = {"augmentations": 1} if name == "cotta" else {}
     if name in WITH_MEMORY:
-        options["update_interval"] = 8
+        options["update_interval"] = 4
     method = make_adaptation(make_converted_network(info.default_configuration), name, options)
-    batches = [x.float() for x in make_mini_batches((3, 9, 9))]
+    batches = [x.float() for x in make_mini_batches((3, 7, 7), sizes=(4, 4, 4))]
     state = torch.get_rng_state()
     first = [method.predict(x) for x in batches]
     method.reset()
