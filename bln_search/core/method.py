@@ -195,8 +195,8 @@ _SOURCES: dict[StatisticSource, SourceDescription] = {
     ),
     StatisticSource.MOVING: SourceDescription(
         "moving average of the stream",
-        "from a moving average over the mini-batches of the stream, which begins at the population",
-        "of a moving average over the mini-batches of the stream, which begins at {population}",
+        "from a moving average over the mini-batches of the stream that begins at the population",
+        "of a moving average from {population} over the mini-batches of the stream",
         "bold magenta",
         "stream",
         reads_population=True,

@@ -32,6 +32,8 @@ SENTENCES = {
     ("AF--", None): f"Use the statistics computed from the weights alone for the mean, {BATCH} for the deviation.",
     ("BB--", "frozen@0.1"): "Use the statistics of a blend of the training data (weight 0.1) and the mini-batch "
     f"{BOTH}.",
+    ("EF--", "frozen@0.9"): "Use the statistics of a moving average from the training data (weight 0.9) over the "
+    f"mini-batches of the stream for the mean, {BATCH} for the deviation.",
     ("--BF", "target@N16"): "Use the statistics of a blend of the population target (as 16 examples) and each example "
     f"for the mean, {EXAMPLE} for the deviation.",
     ("----", None): "Use the network as it is: it has no normalization.",
