@@ -203,8 +203,16 @@ class NormalizationBase(LayerStateBase):
             statistic: of the layer.
             source: its source; others than E change nothing, and no source does in training mode.
             blended: the value, in a shape that broadcasts against the input.
+
+        Raises:
+            ModelError: the layer is a copy for one device of `DataParallel`, which is dropped after the pass.
         """
         if source.is_moving and not self.training:
+            if getattr(self, "_is_replica", False):
+                raise ModelError(
+                    f"configuration {self.configuration} moves with each mini-batch, and DataParallel copies the layer "
+                    "for each of them: call the network without DataParallel, on one device"
+                )
             previous = self._find_stored_value(statistic, source)
             assert previous is not None
             self.moving_values = {**(self.moving_values or {}), statistic: move_value(statistic, previous, blended)}
@@ -299,7 +307,7 @@ class NormalizationBase(LayerStateBase):
         if restricted.uses_blend and blend is None:
             raise ModelError(
                 f"configuration {configuration} blends population and mini-batch, and this layer has no weight: apply "
-                "a row of a ranked table with blends"
+                "a row of a ranked table with blends (B) or moving statistics (E)"
             )
         reason = population.find_undefined_reason(restricted) if population is not None else None
         if reason is not None:

@@ -13,6 +13,7 @@ import bln_search
 from bln_search.core.blend import PopulationWeight
 from bln_search.core.configuration import InferenceConfiguration
 from bln_search.core.enums import Correction
+from bln_search.core.errors import ModelError
 from bln_search.core.method import StatisticSource
 from bln_search.evaluation.network_state import NetworkState
 from bln_search.norms import BN, BRN, MBN, make_norm
@@ -220,3 +221,9 @@ def test_values_of_inference_mode_can_be_read_where_gradients_are_computed():
         actual = layer(random_input((5, 4), seed))
         actual.sum().backward()
         assert torch.equal(actual.detach(), output)
+
+
+def test_a_copy_of_data_parallel_is_refused():
+    layer, _, _ = make_moving()
+    with pytest.raises(ModelError, match=r"EE--.*without DataParallel"):
+        outputs(layer._replicate_for_data_parallel())
