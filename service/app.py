@@ -33,6 +33,7 @@ from service.pages import (
     layers,
     live,
     share_links,
+    streams,
     study,
     trials,
 )
@@ -119,6 +120,7 @@ def make_app(context: AppContext | None) -> FastAPI:
         leaderboard_page,
         charts,
         layers,
+        streams,
         configuration,
         export_pages,
     )

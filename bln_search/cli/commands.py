@@ -98,6 +98,11 @@ VERBS: Mapping[Panel, Mapping[str, Verb]] = {
             "layers",
             "Show the best per-layer configurations, their confirmation, and the effect of each switch in each layer.",
         ),
+        "streams": Verb(
+            "studies.results.streams",
+            "streams",
+            "Print the ranked arms of adaptation of a study: errors over its streams, calibration, cost, collapse.",
+        ),
         "report": Verb(
             "studies.results.publish", "write_html_report", "Write a self-contained HTML report of a study."
         ),

@@ -10,6 +10,7 @@ from bln_search.ranking.per_layer import PerLayerResult
 from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior
 from bln_search.ranking.selection.recommendation import Recommendation
 from bln_search.ranking.selection.selected_row import SelectedRowPerformance
+from bln_search.ranking.stream_results import StudyStreams
 
 ANALYSIS_FORMAT = 9
 """Version of the stored form; an analysis of another version is computed again."""
@@ -62,6 +63,7 @@ class Analysis(StoredAnalysisModel):
         threads: Threads of the latencies.
         layers: Results of the per-layer searches, one for each arm and point.
         layers_reason: Why requested per-layer results are missing.
+        streams: Arms of adaptation over streams; None for a study without streams.
         reason: Why there is no comparison.
         looks: Numbers of seeds at which data of this study were compared, by this study and by those that it continues;
             the last one is that of `comparison`.
@@ -81,6 +83,7 @@ class Analysis(StoredAnalysisModel):
     threads: int | None = None
     layers: tuple[PerLayerResult, ...] = ()
     layers_reason: str | None = None
+    streams: StudyStreams | None = None
     reason: str | None = None
     looks: tuple[int, ...] = ()
     is_provisional: bool = False

@@ -23,7 +23,7 @@ from service.pages.answer import find_recommendation_summary
 from service.pages.leaderboard.rows import decimals_by_metric, make_row_with_confidence_intervals
 from service.pages.live import log_line_variables
 from service.pages.rendering.templates import make_viewer_variables, render_fragment_response, render_page_response
-from service.pages.study_head import get_study_item, study_head_variables
+from service.pages.study_head import get_study_item, list_pages_of_analysis, study_head_variables
 from service.security import ReadableStudy, StudyAccess
 
 router = APIRouter(prefix="/studies/{study_id:number}", include_in_schema=False)
@@ -50,7 +50,7 @@ def study_page(request: Request, study: ReadableStudy, context: ContextDep) -> H
         request,
         "study.html",
         charts=True,
-        per_layer=analysis is not None and bool(analysis.layers),
+        more_pages=list_pages_of_analysis(analysis),
         spec=render_study_yaml(spec),
         last=listed.last_event,
         **log_line_variables(context.ledger, events),

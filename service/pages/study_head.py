@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.enums import StudyKind
 from bln_search.core.states import StudyState, TrialState
+from bln_search.ranking.analysis import Analysis
 from bln_search.specs.study import StudySpec
 from bln_search.storage.listing.studies import StudyListItemWithSpec
 from bln_search.storage.studies.queue_order import QueuePlace
@@ -66,9 +67,18 @@ def render_study_page(
         charts=charts,
         viewer=make_viewer_variables(study.bearer),
         study=_study_title_variables(context, study),
-        per_layer=analysis is not None and bool(analysis.layers),
+        more_pages=list_pages_of_analysis(analysis),
         **values,
     )
+
+
+def list_pages_of_analysis(analysis: Analysis | None) -> list[tuple[str, str]]:
+    """Return name and title of the pages that a study has only with these parts of its analysis."""
+    if analysis is None:
+        return []
+    has_streams = analysis.streams is not None and bool(analysis.streams.rows)
+    pages = {("layers", "Per layer"): bool(analysis.layers), ("streams", "Streams"): has_streams}
+    return [page for page, exists in pages.items() if exists]
 
 
 def _study_title_variables(context: AppContext, study: StudyAccess) -> dict[str, Any]:

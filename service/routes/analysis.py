@@ -1,4 +1,4 @@
-"""Routes of a study's analysis, its per-layer configurations, and its probes."""
+"""Routes of a study's analysis, its per-layer configurations, its streams, and its probes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from bln_search.core.enums import ProbeKind, Split
 from bln_search.core.version import VERSION
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.per_layer import PerLayerResult
+from bln_search.ranking.stream_results import StudyStreams
 from bln_search.reports.sentences.analysis import analysis_sentences
 from bln_search.reports.sentences.per_layer import excluded_option_sentences, per_layer_sentences
+from bln_search.reports.stream_table import stream_sentences
 from service.api_route import ApiRoute
 from service.context import ContextDep
 from service.http.etags import is_etag_in_if_none_match, make_etag_response
@@ -52,6 +54,15 @@ class PerLayerOut(BaseModel):
     study_id: int
     made_at: datetime
     layers: list[LayerSearchOut]
+
+
+class StreamsOut(BaseModel):
+    """Arms of adaptation over the streams of a study, and the time they were analysed. Errors are fractions."""
+
+    study_id: int
+    made_at: datetime
+    sentences: list[str] = Field(description="what the streams were, what is recommended, and what collapsed")
+    streams: StudyStreams
 
 
 class ProbeOut(BaseModel):
@@ -115,6 +126,24 @@ def get_layers(request: Request, study: ReadableStudy, context: ContextDep) -> R
     )
     return make_etag_response(
         request, response.model_dump_json().encode(), f"{study.id}-{made_at.timestamp()}-{VERSION}-layers"
+    )
+
+
+@router.get("/streams", operation_id="get_streams", response_model=StreamsOut)
+def get_streams(request: Request, study: ReadableStudy, context: ContextDep) -> Response:
+    """The ranked arms of adaptation: errors, calibration, cost, and how they change over the stream."""
+    made_at = context.ledger.analyses.find_current_analysis_time(study.id)
+    analysis = context.analyses.find_or_load_current_analysis(study.id)
+    if made_at is None or analysis is None:
+        raise make_missing_analysis_problem(study)
+    spec = context.ledger.studies.get(study.id).spec.stream
+    if spec is None or analysis.streams is None or not analysis.streams.rows:
+        reason = "it has no section `stream`" if analysis.streams is None else analysis.streams.reason
+        raise ProblemException(404, "no-streams", f"this study has no ranked arms of adaptation: {reason}")
+    sentences = stream_sentences(analysis.streams, spec)
+    response = StreamsOut(study_id=study.id, made_at=made_at, sentences=sentences, streams=analysis.streams)
+    return make_etag_response(
+        request, response.model_dump_json().encode(), f"{study.id}-{made_at.timestamp()}-{VERSION}-streams"
     )
 
 

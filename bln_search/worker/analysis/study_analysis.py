@@ -19,6 +19,7 @@ from bln_search.ranking.probe_results import TrialProbe
 from bln_search.ranking.selection.baseline_check import find_arms_no_better_than_prior
 from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
 from bln_search.ranking.selection.selected_row import find_selected_row_performance
+from bln_search.ranking.stream_results import StudyStreams
 from bln_search.ranking.study_effects import (
     compute_effects_of_each_setting,
     compute_variance_shares,
@@ -30,6 +31,7 @@ from bln_search.worker.analysis.comparison import compare_best_ranked_rows
 from bln_search.worker.analysis.condition_comparison import ComparisonOverConditions, compare_rows_over_conditions
 from bln_search.worker.analysis.failures import capture_failure
 from bln_search.worker.analysis.latencies import measure_latencies_of_recommended_network
+from bln_search.worker.analysis.streams import rank_streams_of_study
 from bln_search.worker.analysis.study_results import (
     compute_per_layer_results_of_study,
     find_class_prior_of_study,
@@ -113,6 +115,8 @@ def compute_and_store_analysis(
             analysis = analysis.model_copy(update={"layers_reason": layer_search.failure_reason})
     if failure.reason is not None:
         analysis = Analysis(reason=failure.reason)
+    if study.spec.stream is not None:
+        analysis = analysis.model_copy(update={"streams": _rank_streams(ledger, study)})
     if analysis.comparison is None:  # earlier looks stay spent
         looks = ledger.analyses.list_looks_by_study(study_id).get(study_id, ())
         analysis = analysis.model_copy(update={"looks": looks})
@@ -126,6 +130,12 @@ def compute_analysis_of_look(ledger: Ledger, study_id: int, seeds: int) -> Analy
     with capture_failure(study_id, "analysed") as failure:
         return _analyze_without_layer_search(ledger, ledger.studies.get(study_id), None, seeds)
     return Analysis(reason=failure.reason, looks=ledger.analyses.list_looks_by_study(study_id).get(study_id, ()))
+
+
+def _rank_streams(ledger: Ledger, study: StudyRecord) -> StudyStreams:
+    with capture_failure(study.id, "ranked by its streams") as failure:
+        return rank_streams_of_study(ledger, study)
+    return StudyStreams(reason=failure.reason)
 
 
 def _search_layers_if_requested(
