@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
 from bln_search.core.streams import SelectionData
 from bln_search.ranking.analysis_part import StoredAnalysisModel
@@ -73,7 +73,7 @@ class ComparedAdaptation(StoredAnalysisModel):
     errors_by_condition: dict[str, float]
     seconds_per_batch: float
     selected_on: SelectionData
-    options: dict[str, JsonValue] = {}
+    options: dict[str, JsonValue] = Field(default_factory=dict)
     streams: int
     collapses: tuple[StreamMoment, ...] = ()
     ends: tuple[StreamMoment, ...] = ()
@@ -112,5 +112,5 @@ class StudyStreams(StoredAnalysisModel):
     starts: tuple[ConditionStart, ...] = ()
     verdict: Verdict | None = None
     practical: float | None = None
-    excluded: dict[str, str] = {}
+    excluded: dict[str, str] = Field(default_factory=dict)
     reason: str | None = None

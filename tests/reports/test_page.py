@@ -18,12 +18,14 @@ from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.manifest import build_study_manifest
 from bln_search.reports.page import SECTIONS, Section, StudyReportContext
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Paragraph
+from bln_search.reports.page.streams import streams_section
 from bln_search.reports.page.html import render_study_report_html
 from bln_search.specs import parse_study
 from bln_search.specs.study_yaml import render_study_yaml
 from tests.ranking.comparisons import compared
 from tests.reports.pages import ParsedPage, make_report_context, random_evaluations
 from tests.reports.studies import study, trial
+from tests.support.study_streams import study_streams
 
 HOSTILE = """</script><script>alert(1)</script><img src=x onerror=alert(2)>"'&{{7*7}}<!--"""
 
@@ -159,6 +161,14 @@ def test_tables_of_a_large_study_are_truncated_with_a_note():
     assert f"The first {MAX_TABLE_ROWS:,} of 12,600 rows are shown." in parsed_page.text
     assert f"The first {MAX_TABLE_ROWS:,} of 12,600 trials are shown." in parsed_page.text
     assert len(text) < 8_000_000
+
+
+def test_a_study_with_streams_has_its_arms_of_adaptation_with_charts():
+    record = study(extra_text="stream: {}\n")
+    section = streams_section(make_report_context(record=record, analysis=Analysis(streams=study_streams())))
+    assert [type(block).__name__ for block in section.blocks] == ["Paragraph", "Table", "ChartFigure", "ChartFigure"]
+    assert "Recommended: none F" in section.blocks[0].text
+    assert streams_section(make_report_context(analysis=Analysis())) is None
 
 
 def test_custom_section_is_a_function():

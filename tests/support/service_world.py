@@ -50,12 +50,13 @@ def study(
     blends="[]",
     per_slot="false",
     splits="[]",
+    stream="",
 ):
     return parse_study(
         f"name: {name}\ntitle: A study\ndata: {{name: digits}}\nmodel: {{name: mlp, widths: [8]}}\narms: {arms}\n"
         f"seeds: {list(seeds)}\ntraining: {{epochs: {epochs}, batch_size: 25}}\n"
         f"evaluation: {{conditions: {conditions}, batch_sizes: {batch_sizes}, blends: {blends}, "
-        f"per_slot: {per_slot}, splits: {splits}}}\n"
+        f"per_slot: {per_slot}, splits: {splits}}}\n{f'stream: {stream}' if stream else ''}\n"
     )
 
 

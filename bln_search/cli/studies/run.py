@@ -88,6 +88,8 @@ def run(
             layer_search = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)
             get_or_compute_analysis(ledger, study_id, environment, layer_search)
         print_or_write_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output_format, details=details)
+        if study.stream is not None and not quiet:
+            print_note(f"`bln-search streams {study_id}` prints the arms of adaptation")
         if state is not StudyState.COMPLETE:
             print_failed_trials(ledger.trials.list_trials(study_id))
             raise typer.Exit(ExitCode.INCOMPLETE)

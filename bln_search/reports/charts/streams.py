@@ -94,9 +94,7 @@ def _middles_of_windows(streams: StudyStreams) -> list[float]:
     return [(start + min(start + streams.window, streams.batches) - 1) / 2 for start in starts]
 
 
-def _collapse_trace(
-    row: ComparedAdaptation, values: list[float | None], window: int, colour: str
-) -> dict[str, Any]:
+def _collapse_trace(row: ComparedAdaptation, values: list[float | None], window: int, colour: str) -> dict[str, Any]:
     """A mark at the mini-batch from which each stream that collapsed has predictions no better than chance."""
     return {
         "type": "scatter",

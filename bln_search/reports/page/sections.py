@@ -20,11 +20,13 @@ from bln_search.reports.page.specification import (
     specification_section,
     trials_section,
 )
+from bln_search.reports.page.streams import streams_section
 
 SECTIONS: tuple[Callable[[StudyReportContext], Section | None], ...] = (
     leaderboard_section,
     analysis_section,
     per_layer_section,
+    streams_section,
     specification_section,
     charts_section,
     probes_section,

@@ -66,9 +66,7 @@ def _rank(study: StudyRecord, records: Mapping[str, list[StreamRecord]], labels:
     window = choose_window(len(layout))
     comparison = ranked.comparison
     return StudyStreams(
-        rows=tuple(
-            _make_row(arm, row_of_label[arm.arm], comparison, records[arm.arm], window) for arm in ranked.arms
-        ),
+        rows=tuple(_make_row(arm, row_of_label[arm.arm], comparison, records[arm.arm], window) for arm in ranked.arms),
         networks=ranked.networks,
         orders=spec.orders,
         batches=len(layout),

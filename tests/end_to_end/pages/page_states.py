@@ -12,6 +12,7 @@ from tests.support.external_results import submit
 from tests.support.sampled_study import complete_sampled_study
 from tests.support.service_world import RUNNER, complete_study, finish_trial, start_study, study
 from tests.support.shifted_study import complete_shifted_study
+from tests.support.study_streams import SECTIONS, study_streams
 from tests.support.then_trained_study import complete_then_trained_study
 
 ACCOUNT = "admin"
@@ -75,6 +76,14 @@ def _per_layer(ledger):
     analysis = ledger.analyses.find_current_analysis(study_id).analysis
     searched = analysis.model_copy(update={"layers": (per_layer_result(56), per_layer_result(4))})
     ledger.analyses.save(study_id, ledger.analyses.count_trials_with_result(study_id), searched)
+    return study_id
+
+
+def _streams(ledger):
+    study_id = _expand_shorthand(ledger, "streams", **SECTIONS)
+    analysis = ledger.analyses.find_current_analysis(study_id).analysis
+    ranked = analysis.model_copy(update={"streams": study_streams()})
+    ledger.analyses.save(study_id, ledger.analyses.count_trials_with_result(study_id), ranked)
     return study_id
 
 
@@ -146,6 +155,7 @@ _STATES = {
     "cancelling": _cancelling,
     "failed": _failed,
     "per-layer": _per_layer,
+    "streams": _streams,
     "long-names": _long_names,
     "sampled": _sampled,
     "then-trained": _then_trained,

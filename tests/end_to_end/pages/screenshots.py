@@ -59,6 +59,7 @@ def list_pages(studies):
         "repeat": f"/studies/{number}/repeat?seeds=2",
         "configuration": f"/studies/{number}/configurations/TTFF",
         "layers": f"/studies/{studies['per-layer']}/layers",
+        "streams": f"/studies/{studies['streams']}/streams",
         "leaderboard-filtered": f"/studies/{studies['several-sizes']}/leaderboard?deterministic=true&columns=cost",
         "leaderboard-empty": f"/studies/{studies['several-sizes']}/leaderboard?state=diverged",
     }

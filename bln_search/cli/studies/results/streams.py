@@ -25,7 +25,9 @@ def streams(
     study_record, analysis = load_study_and_analysis(study, database, server, token)
     spec, ranked = study_record.spec.stream, analysis.streams
     if spec is None or ranked is None or not ranked.rows:
-        reason = "it has no section `stream`" if spec is None or ranked is None else ranked.reason
+        reason = "it has no section `stream`" if spec is None else "it was not analyzed with its streams"
+        if ranked is not None and ranked.reason is not None:
+            reason = ranked.reason
         print_error(f"study {study_record.name} has no arms of adaptation to show: {reason}")
         raise typer.Exit(ExitCode.FAILED)
     if output_format is not RecordsFormat.TABLE:
