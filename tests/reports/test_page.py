@@ -18,8 +18,8 @@ from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.manifest import build_study_manifest
 from bln_search.reports.page import SECTIONS, Section, StudyReportContext
 from bln_search.reports.page.blocks import MAX_TABLE_ROWS, ChartFigure, Paragraph
-from bln_search.reports.page.streams import streams_section
 from bln_search.reports.page.html import render_study_report_html
+from bln_search.reports.page.streams import streams_section
 from bln_search.specs import parse_study
 from bln_search.specs.study_yaml import render_study_yaml
 from tests.ranking.comparisons import compared

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bln_search.reports.charts.streams import MEASURES, stream_chart
-from bln_search.reports.page.blocks import Block, Paragraph, Section, Table
-from bln_search.reports.page.context import StudyReportContext, figures_of_existing_charts
+from bln_search.reports.page.blocks import Block, Paragraph, Section, Table, figures_of_existing_charts
+from bln_search.reports.page.context import StudyReportContext
 from bln_search.reports.stream_table import stream_sentences, stream_table
 
 
