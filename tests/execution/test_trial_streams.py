@@ -23,7 +23,7 @@ evaluation:
   population: [frozen, moving]
   conditions: [gaussian_noise-3, {name: dim, corruption: contrast, severity: 5}]
 stream: {orders: 2, batch_size: 50, order: blocks}
-adaptation: [{name: none, configuration: T}, none, {name: none, configuration: B, weight: 0.5}, tent]
+adaptation: [none, {name: none, configuration: F}, {name: none, configuration: B, weight: 0.5}, tent]
 """)
 (TRIAL,) = list_planned_trial_specs(STUDY)
 

@@ -47,7 +47,7 @@ def test_a_trial_keeps_the_options_of_its_arms_in_json():
 
 def test_a_network_without_normalization_runs_each_method_that_changes_outputs_once():
     arms = "[{method: bn}, {method: none}]"
-    spec = study(arms=arms, seeds="[0]", stream="{}", adaptation="[none, {name: none, configuration: T}, tent]")
+    spec = study(arms=arms, seeds="[0]", stream="{}", adaptation="[{name: none, configuration: F}, none, tent]")
     assert labels(spec) == [["none F", "none T", "tent F"], ["none F"]]
 
 

@@ -138,6 +138,6 @@ def test_spread_is_the_median_with_quartiles():
 
 
 def test_an_arm_that_adapts_costs_a_training_step_and_another_a_forward_pass_for_each_example_of_a_stream():
-    more = "stream: {orders: 3, passes: 2}\nadaptation: [none, {name: none, configuration: T}, tent]"
+    more = "stream: {orders: 3, passes: 2}\nadaptation: [none, {name: none, configuration: F}, tent]"
     assert seconds(trial(more=more)).streams == pytest.approx(100 * 3 * 2 * (2 * 0.01 + 0.5 / 10))
     assert seconds(trial()).streams == 0
