@@ -12,6 +12,8 @@
     print(bln_search.check(model, train_loader, validation_loader))             # is eval() worse, why, what to do
     model = bln_search.recalibrate(model, train_loader)                         # as update_bn
 
+    model = bln_search.adaptive(model, train_loader)       # choose statistics online, for each mini-batch
+
     noisy = bln_search.corrupt(images, "gaussian_noise", severity=3)            # to evaluate under distribution shift
 
     tuned, result = bln_search.fine_tune(model, "TTFF", train_loader, validation_loader, learning_rate=2e-4)
@@ -35,10 +37,19 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, DataError, MissingPackageError, ModelError
+from bln_search.core.errors import (
+    BatchDependenceWarning,
+    BlnSearchError,
+    DataError,
+    MissingPackageError,
+    ModelError,
+    ShiftWarning,
+)
 from bln_search.core.version import VERSION
 
 if TYPE_CHECKING:
+    from bln_search.adaptation.adaptive_network import AdaptiveNetwork
+    from bln_search.api.adaptive import adaptive
     from bln_search.api.apply import apply_configuration
     from bln_search.api.check.check import check
     from bln_search.api.check.recalibrate import Certificate, recalibrate
@@ -77,6 +88,7 @@ __all__ = [
     "BRN",
     "LN",
     "MBN",
+    "AdaptiveNetwork",
     "BatchDependenceWarning",
     "BlnSearchError",
     "Certificate",
@@ -100,7 +112,9 @@ __all__ = [
     "RankedLayers",
     "RankedStreams",
     "ServiceError",
+    "ShiftWarning",
     "Split",
+    "adaptive",
     "all_configurations",
     "apply_configuration",
     "check",
@@ -127,6 +141,7 @@ _HOMES = {
     "BRN": "bln_search.norms",
     "LN": "bln_search.norms",
     "MBN": "bln_search.norms",
+    "AdaptiveNetwork": "bln_search.adaptation.adaptive_network",
     "Certificate": "bln_search.api.check.recalibrate",
     "CheckReport": "bln_search.api.check.report",
     "Client": "bln_search.client",
@@ -147,6 +162,7 @@ _HOMES = {
     "ServiceError": "bln_search.client",
     "Split": "bln_search.core.enums",
     "all_configurations": "bln_search.core.configuration",
+    "adaptive": "bln_search.api.adaptive",
     "apply_configuration": "bln_search.api.apply",
     "check": "bln_search.api.check.check",
     "compare": "bln_search.api.compare",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from bln_search.core.adaptation_info import AdaptationInfo
+from bln_search.core.row_menu import check_menu
 
 _Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -16,6 +17,11 @@ _Count = Annotated[int, Field(ge=1)]
 _Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
+    "chooser": AdaptationInfo(
+        "bln_search.adaptation.chooser:Chooser",
+        {"menu": Annotated[tuple[str, ...], AfterValidator(check_menu)]},
+        default_configuration="T",
+    ),
     "cotta": AdaptationInfo(
         "bln_search.adaptation.cotta:Cotta",
         {

@@ -36,6 +36,7 @@ BlnSearchError
 └── StateTransitionError a state cannot follow the present one
 
 BatchDependenceWarning  an applied configuration depends on the mini-batch
+ShiftWarning            the inputs of a network that chooses its statistics online have shifted
 
 Each message says what is wrong, where, and what to do.
 """
@@ -210,3 +211,7 @@ class StateTransitionError(BlnSearchError):
 
 class BatchDependenceWarning(UserWarning):
     """An applied configuration depends on the mini-batch: the output for an example changes with the other examples."""
+
+
+class ShiftWarning(UserWarning):
+    """The inputs of a network that chooses its statistics online have shifted for several mini-batches in a row."""

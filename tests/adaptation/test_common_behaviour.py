@@ -18,6 +18,7 @@ from tests.adaptation.networks import make_mini_batches, make_mlp, use_configura
 
 METHODS = tuple(ADAPTATIONS.built_in)
 WITH_MEMORY = ("note", "rotta")
+FROM_POPULATION = (*WITH_MEMORY, "chooser")
 
 
 class TakesMapping(nn.Module):
@@ -62,7 +63,7 @@ def test_converted_networks_of_torch_are_adapted_without_the_global_generator(na
     assert all(logits.dtype is torch.float32 and not logits.requires_grad for logits in first)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in WITH_MEMORY])
+@pytest.mark.parametrize("name", [name for name in METHODS if name not in FROM_POPULATION])
 def test_reset_begins_a_stream_of_moving_statistics_anew(name):
     network = use_configuration(make_mlp(), "T")
     network[1].configure(InferenceConfiguration("EE--"), None, PopulationWeight(0.9))
