@@ -16,6 +16,7 @@ from bln_search.cli.output import RecordsFormat, print_note, print_records_table
 from bln_search.cli.records import Record, print_records
 from bln_search.cli.studies.time_estimate import print_time_estimate
 from bln_search.core.enums import Split
+from bln_search.core.names import format_count_with_noun
 from bln_search.core.registry import MODELS
 from bln_search.settings import load_settings
 from bln_search.specs import list_planned_configurations_and_estimates, list_planned_trial_specs, load_study
@@ -147,8 +148,17 @@ def _print_study_plan(study: StudySpec, records: list[Record]) -> None:
     trial_count, evaluation_count = (sum(int(str(record[name])) for record in records) for name in _COLUMNS[-2:])
     results.print(
         f"{trial_count} trials, {evaluation_count} evaluations on each of {_evaluated_split_names(study)}"
-        f"{_added_evaluations_text(study, evaluation_count)}; the file is valid"
+        f"{_added_evaluations_text(study, evaluation_count)}{_streams_text(study)}; the file is valid"
     )
+
+
+def _streams_text(study: StudySpec) -> str:
+    """The streams of each trial; empty without."""
+    if study.stream is None:
+        return ""
+    arms = format_count_with_noun(len(study.arms_of_adaptation), "arm", "arms")
+    orders = format_count_with_noun(study.stream.orders, "order", "orders")
+    return f"; each network adapts in {arms} over {orders} of a stream"
 
 
 def _final_trials_text(study: StudySpec) -> str:

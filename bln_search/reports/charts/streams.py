@@ -123,10 +123,10 @@ def _condition_line(batch: int) -> dict[str, Any]:
 
 
 def _make_caption(streams: StudyStreams, measure: StreamMeasure, drawn: int) -> str:
-    window = format_count_with_noun(streams.window, "mini-batch", "mini-batches")
+    window = "each mini-batch" if streams.window == 1 else f"windows of {streams.window} mini-batches"
     means = format_count_with_noun(streams.networks, "network", "networks")
     orders = format_count_with_noun(streams.orders, "order", "orders")
-    sentences = [f"Mean over {means} and {orders} in windows of {window}."]
+    sentences = [f"Mean over {means} and {orders} in {window}."]
     named = streams.starts[:_MAX_NAMED_CONDITIONS]
     if len(named) > 1:
         places = ", ".join(f"{start.condition} from {start.batch}" for start in named)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
+from typer.testing import CliRunner
 
+from bln_search.cli.main import app
 from bln_search.core.errors import ModelError
 from bln_search.data.catalog import _make_version_with_code, get_catalog_entry
 from bln_search.execution.time_estimate import estimate as estimate_module
@@ -204,3 +206,12 @@ def test_a_device_that_does_not_exist_is_one_error(file, invoke):
 )
 def test_options_of_the_estimate_without_it_are_refused(file, invoke, option):
     assert invoke("validate", file, *option).exit_code == 2
+
+
+def test_the_streams_of_each_network_are_counted(tmp_path):
+    file = tmp_path / "streamed.yaml"
+    file.write_text(f"{STUDY}stream: {{orders: 4}}\n")
+    printed = CliRunner().invoke(app, ["validate", str(file)])
+    assert "each network adapts in 2 arms over 4 orders of a stream; the file is valid" in " ".join(
+        printed.stdout.split()
+    )
