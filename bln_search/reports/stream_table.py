@@ -10,7 +10,7 @@ from bln_search.core.names import format_count_with_noun
 from bln_search.core.streams import SelectionData
 from bln_search.ranking.stream_results import ComparedAdaptation, StreamMoment, StudyStreams
 from bln_search.reports.formatting import format_signed
-from bln_search.reports.leaderboard_table import recommended_mark_column, verdict_column
+from bln_search.reports.leaderboard_table import verdict_column
 from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.sentences.significance import choice_text
 from bln_search.reports.tables.columns import CellKind, Column
@@ -46,8 +46,12 @@ def stream_table(streams: StudyStreams, title: str = "", *, all_columns: bool = 
         ("ms", [_milliseconds(row) for row in rows], "ms: time of a mini-batch", 1),
     ]
     columns = [
-        recommended_mark_column([row.is_recommended for row in rows]),
-        Column("arm", [row.label for row in rows], is_key=True),
+        Column(
+            "arm",
+            [f"{row.label} *" if row.is_recommended else row.label for row in rows],
+            legend="* recommended",
+            is_key=True,
+        ),
         verdict_column([row.verdict for row in rows], 9),
         Column(
             "error %",
@@ -93,12 +97,12 @@ def stream_sentences(streams: StudyStreams, spec: StreamSpec) -> list[str]:
         facts.append(f"recommended: {recommended}; {streams.verdict}: {choice}")
     for row in streams.rows:
         if row.collapses:
-            facts.append(f"{row.label} collapsed {_where(row.collapses, row.streams)}")
+            facts.append(f"collapsed: {row.label}, {_where(row.collapses, row.streams)}")
         if row.ends:
-            facts.append(f"{row.label} ended {_where(row.ends, row.streams)}: {row.ends[0].reason}")
+            facts.append(f"ended early: {row.label}, {_where(row.ends, row.streams)}: {row.ends[0].reason}")
         if row.selected_on is SelectionData.ORACLE:
-            facts.append(f"{row.label}: its options were selected by test labels, which no one has at inference")
-    facts += [f"{label} is not compared: {reason}" for label, reason in streams.excluded.items()]
+            facts.append(f"selected by test labels, which no one has at inference: {row.label}")
+    facts += [f"not compared: {label}: {reason}" for label, reason in streams.excluded.items()]
     return [format_sentence(fact) for fact in facts]
 
 

@@ -25,13 +25,13 @@ def test_an_arm_that_ended_has_no_calibration_and_says_where_it_collapsed_and_en
     assert [cells(name)[-1] for name in ("NLL", "ECE", "Brier", "verdict")] == ["–", "–", "–", ""]
     assert cells("ended")[-1] == "collapsed at 3 (1×), ended at 4 (1×)"
     sentences = stream_sentences(study_streams(), StreamSpec())
-    assert "Tent F collapsed in 1 of 4 streams, first at mini-batch 3." in sentences
-    assert any(line.startswith("Tent F ended in 1 of 4 streams") and "diverged" in line for line in sentences)
+    assert "Collapsed: tent F, in 1 of 4 streams, first at mini-batch 3." in sentences
+    assert any(line.startswith("Ended early: tent F, in 1 of 4 streams") and "diverged" in line for line in sentences)
 
 
 def test_options_that_were_selected_by_test_labels_are_marked():
     assert cells("selected on") == ["–", "–", "TEST LABELS"]
-    assert "Tent F: its options were selected by test labels, which no one has at inference." in stream_sentences(
+    assert "Selected by test labels, which no one has at inference: tent F." in stream_sentences(
         study_streams(), StreamSpec()
     )
     assert cells("selected on", study_streams(adaptation_row(selected_on=SelectionData.HELD_OUT))) == [
@@ -51,7 +51,7 @@ def test_sentences_say_what_the_streams_were_and_what_is_not_compared():
         study_streams(excluded={"bn, none F": "it has 2 streams, and others have 4"}), StreamSpec(orders=2)
     )
     assert first == "2 networks, 2 orders (shuffled) of 6 mini-batches of 64 test examples, reset: never."
-    assert last == "Bn, none F is not compared: it has 2 streams, and others have 4."
+    assert last == "Not compared: bn, none F: it has 2 streams, and others have 4."
 
 
 def test_records_have_errors_as_fractions_and_the_same_fields():
