@@ -62,6 +62,11 @@ class BufferedMessage:
         """Whether its report is more than epochs."""
         return self.report is not None and not isinstance(self.report, EpochsReport)
 
+    @property
+    def has_streams(self) -> bool:
+        """Whether it reports streams."""
+        return isinstance(self.report, EvaluationReport) and bool(self.report.streams)
+
 
 class MessageBuffer:
     """Keeps messages in their order until they are written, many in one transaction.
@@ -95,10 +100,11 @@ class MessageBuffer:
         return self._num_results > 0
 
     def add(self, message: BufferedMessage) -> None:
-        """Append a message; writes where the buffer is full."""
+        """Append a message; writes where the buffer is full, and after streams."""
         self._messages.append(message)
         self._num_results += message.is_more_than_epochs
-        if self._num_results >= _MAX_RESULTS or len(self._messages) >= _MAX_REPORTS:
+        is_full = self._num_results >= _MAX_RESULTS or len(self._messages) >= _MAX_REPORTS
+        if is_full or message.has_streams:  # outcomes of streams may have many megabytes
             self.write()
 
     def write_if_due(self) -> None:

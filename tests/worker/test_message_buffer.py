@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from bln_search.core.errors import LedgerError, StaleAttemptError
-from bln_search.storage.trials.reports import DivergenceReport, EpochsReport
+from bln_search.storage.trials.reports import DivergenceReport, EpochsReport, EvaluationReport
 from bln_search.worker import message_buffer
 from bln_search.worker.message_buffer import BufferedMessage, MessageBuffer
+from tests.support.stream_records import make_stream_records
 
 
 class Recorder:
@@ -110,6 +111,15 @@ def test_results_are_written_at_the_next_opportunity_and_epochs_after_their_inte
     now[0] += message_buffer.EPOCH_INTERVAL
     buffer.write_if_due()
     assert recorder.transactions[1:] == [[3]]
+
+
+def test_a_report_with_streams_is_written_at_once_with_those_before_it():
+    recorder = Recorder()
+    buffer = recorder.buffer()
+    buffer.add(end(1))
+    buffer.add(BufferedMessage(None, "streams", EvaluationReport(2, (), streams=make_stream_records(0))))
+    buffer.add(BufferedMessage(None, "none", EvaluationReport(3, ())))
+    assert recorder.transactions == [[1, 2]]
 
 
 def test_full_buffer_is_written_at_once():

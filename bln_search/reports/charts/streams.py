@@ -61,7 +61,7 @@ def stream_chart(streams: StudyStreams, measure: StreamMeasure) -> Chart | None:
                 "name": row.label,
                 "legendgroup": row.label,
                 "line": {"color": colour, "dash": DASHES[position // len(COLOURS) % len(DASHES)], "width": 2},
-                "hovertemplate": f"{row.label}, mini-batch %{{x}}: %{{y:.4g}}<extra></extra>",
+                "hovertemplate": "%{fullData.name}, mini-batch %{x}: %{y:.4g}<extra></extra>",
             }
         )
         if row.collapses:
@@ -105,7 +105,7 @@ def _collapse_trace(row: ComparedAdaptation, values: list[float | None], window:
         "name": f"{row.label}: collapse",
         "legendgroup": row.label,
         "marker": {"symbol": "x", "size": 11, "color": colour},
-        "hovertemplate": f"{row.label} collapsed at mini-batch %{{x}} (%{{text}})<extra></extra>",
+        "hovertemplate": "%{fullData.name} at mini-batch %{x} (%{text})<extra></extra>",
     }
 
 

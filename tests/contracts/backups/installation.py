@@ -14,6 +14,7 @@ from bln_search.storage.backups.create import create_backup
 from bln_search.storage.backups.restore import open_verified_backup, restore_backup
 from bln_search.storage.checkpoints.ownership import is_marker
 from tests.support.service_world import make_evaluations, study
+from tests.support.stream_records import make_stream_records
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
 ROWS = 8
@@ -48,7 +49,9 @@ class Installation:
         token = self.ledger.attempts.claim_trial(trial.id, "host/1/0")
         self.ledger.attempts.record_epochs(token, [EpochRecord(1, 0.5, 0.6, 1 / 3, 0.8, 0.01)])
         self.record(token, trial.id, **options)
-        self.ledger.attempts.finish_trial(token, make_evaluations(trial.spec.seed)[:ROWS])
+        self.ledger.attempts.finish_trial(
+            token, make_evaluations(trial.spec.seed)[:ROWS], streams=make_stream_records(0)
+        )
 
     def backup(self, moment=NOW):
         messages = self.messages.append

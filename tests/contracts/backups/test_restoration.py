@@ -30,7 +30,8 @@ def test_every_row_and_file_is_restored_into_either_database(installation, creat
     target_store = FolderStore(tmp_path / "elsewhere")
     assert installation.restore(target_ledger, target_store) == 7
     assert {**read_all_rows(target_ledger.database.engine), "checkpoint_store": []} == before
-    assert all(rows for name, rows in before.items() if name in ("study", "token", "submission", "outcomes", "event"))
+    filled = ("study", "token", "submission", "outcomes", "stream", "stream_outcomes", "event")
+    assert all(rows for name, rows in before.items() if name in filled)
     assert networks(target_store) == networks(installation.checkpoints)
     assert installation.messages == []
 
