@@ -8,6 +8,7 @@ import warnings
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch import nn
 
 import bln_search
@@ -15,6 +16,7 @@ from bln_search.adaptation.adaptive_network import AdaptiveNetwork
 from bln_search.adaptation.chooser import Chooser
 from bln_search.core.errors import ExportError, ModelError, ShiftWarning
 from bln_search.norms import BLN, LN
+from bln_search.specs.sections.adaptation import AdaptationSpec
 from tests.adaptation.networks import make_conv_net, make_mlp, use_configuration
 from tests.adaptation.trained_digits import load_digits_data, make_trained_network
 
@@ -137,6 +139,13 @@ def test_method_of_adaptation_gives_the_same_outputs_without_the_warning():
     assert all(torch.equal(network(x), logits) for (x, _), logits in zip(stream, outputs, strict=True))
     method.reset()
     assert torch.equal(method.predict(stream[0][0]), outputs[0])
+
+
+def test_arms_of_studies_name_the_menu():
+    assert AdaptationSpec(name="chooser", menu=["T", "F"]).own_options == {"menu": ["T", "F"]}
+    assert AdaptationSpec.model_validate("chooser").letters == "T"
+    with pytest.raises(ValidationError, match="begins with T"):
+        AdaptationSpec(name="chooser", menu=["F"])
 
 
 def test_program_of_torch_gives_the_same_outputs_over_a_stream_and_mini_batches_of_any_size():
