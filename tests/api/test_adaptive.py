@@ -98,3 +98,9 @@ def test_wrong_arguments_are_refused():
         bln_search.adaptive(network, loader, batch_size=600, progress=False)
     with pytest.raises(DataError, match="train_loader"):
         bln_search.adaptive(network, [])
+
+
+def test_export_names_the_program_instead(tmp_path):
+    network = bln_search.adaptive(make_trained_network(), make_loader(), progress=False)
+    with pytest.raises(bln_search.BlnSearchError, match=r"network\.to_program\(inputs\)"):
+        bln_search.export(network, tmp_path / "export", example_inputs=list_stream()[0])

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from bln_search.adaptation.adaptive_network import AdaptiveNetwork
 from bln_search.api.apply import Choice, apply_configuration
 from bln_search.api.arguments import ExportFormatName, check_network_is_module
 from bln_search.api.export.cards import render_own_network_model_card
@@ -116,6 +117,11 @@ def export(
         outputs = bln_search.load("folder")(inputs)
     """
     check_network_is_module(network, "export(network, folder, example_inputs=inputs)")
+    if any(isinstance(module, AdaptiveNetwork) for module in network.modules()):
+        raise ExportError(
+            "a network that chooses its statistics online is written as a program: "
+            'torch.export.save(network.to_program(inputs), "chooser.pt2")'
+        )
     kinds = _parse_export_formats(formats)
     path = Path(folder)
     check_export_possible(path, kinds, overwrite=overwrite)
