@@ -68,7 +68,7 @@ class Section:
     images: int
     conditions: tuple[str, ...] = CORRUPTIONS
     selects: bool = False
-    selection_images: int = 192
+    selection_images: int = 128
 
     def stream_of_network(self, number: int) -> StreamOptions:
         """The streams of a network, which has orders of its own."""
@@ -89,16 +89,16 @@ class Section:
 
 SECTIONS: dict[str, Section] = {
     "shuffled": Section((*PLAIN, *METHODS), {"order": "shuffled", "batch_size": 64, "orders": 3}, 384),
-    "by_label": Section((*PLAIN, *METHODS), {"order": "by_label", "batch_size": 64, "orders": 3}, 256),
+    "by_label": Section((*PLAIN, *METHODS), {"order": "by_label", "batch_size": 64, "orders": 3}, 192),
     "passes": Section(
-        (plain_arm(MINI_BATCH, "F"), {"name": "tent", "label": TENT}), {"batch_size": 64, "orders": 3, "passes": 3}, 256
+        (plain_arm(MINI_BATCH, "F"), {"name": "tent", "label": TENT}), {"batch_size": 64, "orders": 3, "passes": 3}, 192
     ),
-    "selection": Section(CANDIDATES, {"order": "shuffled", "batch_size": 64, "orders": 2}, 192, selects=True),
+    "selection": Section(CANDIDATES, {"order": "shuffled", "batch_size": 64, "orders": 2}, 128, selects=True),
     **{
         f"batch_{size}": Section(
             SMALL_BATCH_ARMS,
             {"order": {"dirichlet": 0.1}, "batch_size": size, "orders": 3},
-            100,
+            60,
             SMALL_BATCH_CONDITIONS,
         )
         for size in (1, 2, 4)
