@@ -79,6 +79,7 @@ class StreamRecord:
         classes: Number of classes.
         selected_on: Data by which the options of the arm were selected.
         options: Of the method, by name, where they are not its defaults.
+        configuration: Configuration with the population estimate, as `BB-- frozen@N16`.
     """
 
     arm: str
@@ -89,6 +90,7 @@ class StreamRecord:
     classes: int
     selected_on: SelectionData = SelectionData.FIXED
     options: Mapping[str, Any] = field(default_factory=dict)
+    configuration: str = ""
 
 
 def find_collapse(correct: NDArray[np.bool_], starts: NDArray[np.int64], classes: int) -> int | None:

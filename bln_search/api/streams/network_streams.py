@@ -98,6 +98,7 @@ def run_arms_on_networks(
                     network.classes,
                     selected.selected_on,
                     selected.options,
+                    selected.row.label,
                 )
             )
     return records

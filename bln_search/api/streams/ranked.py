@@ -71,6 +71,7 @@ class RankedStreams(ResultTable):
             "brier": arm.brier,
             "calibration_error": arm.calibration_error,
             "milliseconds_per_batch": 1000 * arm.seconds_per_batch,
+            "configuration": arm.configuration,
             "selected_on": arm.selected_on.value,
             "options": ", ".join(f"{name}={value}" for name, value in arm.options.items()),
             "streams": arm.streams,
@@ -88,6 +89,7 @@ class RankedStreams(ResultTable):
         ]
         columns = [
             Column("arm", [arm.arm for arm in self.arms], is_key=True),
+            Column("configuration", [arm.configuration for arm in self.arms], CellKind.CODE, drop_order=5),
             Column("verdict", ["ended early" if row is None else row.verdict.value for row in rows]),
             Column(
                 "error",

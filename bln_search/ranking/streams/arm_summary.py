@@ -38,6 +38,7 @@ class StreamArmSummary:
         arm: Label.
         selected_on: Data by which its options were selected.
         options: Options of the method that are not defaults.
+        configuration: Configuration with the population estimate.
         streams: Number of streams.
         error: Share of wrong predictions; examples after the end of the arm count as wrong.
         deviation: Standard deviation of the error over streams; None for one stream.
@@ -53,6 +54,7 @@ class StreamArmSummary:
     arm: str
     selected_on: SelectionData
     options: Mapping[str, Any]
+    configuration: str
     streams: int
     error: float
     deviation: float | None
@@ -95,6 +97,7 @@ def _summarize_arm(arm: str, records: Sequence[StreamRecord]) -> StreamArmSummar
         arm=arm,
         selected_on=records[0].selected_on,
         options=records[0].options,
+        configuration=records[0].configuration,
         streams=len(records),
         error=mean(errors),
         deviation=float(np.std(errors, ddof=1)) if len(errors) > 1 else None,
