@@ -117,7 +117,7 @@ def load_or_train(
         network = train_network(split, seed, epochs=epochs, images=images)
         folder.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
-        save_file(network.state_dict(), partial)
+        save_file({name: value.contiguous() for name, value in network.state_dict().items()}, partial)
         partial.rename(path)
     network = make_network()
     network.load_state_dict(load_file(path))
