@@ -36,7 +36,7 @@ def saturate(images: Images, severity: int, _: np.random.Generator) -> Images:
     saturation = np.divide(chroma, value, out=np.zeros_like(value), where=value > 0)
     wanted = np.clip(saturation * scale + shift, 0, 1)
     factor = np.divide(wanted, saturation, out=np.zeros_like(value), where=saturation > 0)
-    changed: Images = value - (value - images) * factor
+    changed: Images = np.clip(value - (value - images) * factor, 0, 1)
     return changed
 
 
