@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from bln_search.adaptation.method import check_logits
+from bln_search.core.errors import ModelError
 from bln_search.core.stream_outcomes import StreamOutcomes
 
 Predict = Callable[[], Tensor]
@@ -19,8 +22,8 @@ Predict = Callable[[], Tensor]
 class ArmRecord:
     """The outcomes of an arm on a stream of `examples` examples.
 
-    An error of the arm, or an output that is not finite, ends it. Its later examples count as wrong,
-    with infinite loss.
+    An error of the arm, or an output that is not finite, ends it. Its later examples count as wrong; their loss is
+    infinite.
     """
 
     def __init__(self, examples: int) -> None:
@@ -41,17 +44,22 @@ class ArmRecord:
         if self.end:
             return
         start = time.perf_counter()
-        try:
+        with self.ended_by_error():
             outputs = predict()
-        except Exception as error:  # noqa: BLE001 - a method may fail in any way; other arms go on
-            self._end(f"{type(error).__name__}: {error}")
-            return
-        self._seconds += seconds + time.perf_counter() - start
-        if not bool(outputs.isfinite().all()):
-            self._end("its outputs are not finite")
-            return
-        self._score(outputs.detach(), targets)
-        self._batches += 1
+            if outputs.is_cuda:
+                torch.cuda.synchronize(outputs.device)  # what is still computed belongs to the time
+            self._seconds += seconds + time.perf_counter() - start
+            self._score(check_logits(outputs).detach(), targets)
+            self._batches += 1
+
+    @contextmanager
+    def ended_by_error(self) -> Iterator[None]:
+        """End the arm where an error is raised in this context; a method may fail in any way, and other arms go on."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001
+            name = "" if isinstance(error, ModelError) else f"{type(error).__name__}: "
+            self.end = self.end or f"mini-batch {self._batches} (counted from 0): {name}{error}"
 
     def make_outcomes(self) -> StreamOutcomes:
         """The outcomes."""
@@ -65,11 +73,12 @@ class ArmRecord:
             self._seconds,
         )
 
-    def _end(self, reason: str) -> None:
-        self.end = f"mini-batch {self._batches} (counted from 0): {reason}"
-
     def _score(self, outputs: Tensor, targets: Tensor) -> None:
         n = len(targets)
+        if len(outputs) != n:
+            raise ModelError(f"there are outputs of {len(outputs)} examples for a mini-batch of {n}")
+        if not bool(outputs.isfinite().all()):
+            raise ModelError("its outputs are not finite")
         place = slice(self._place, self._place + n)
         probabilities = F.softmax(outputs.double(), 1)
         confidences, predicted = probabilities.max(1)

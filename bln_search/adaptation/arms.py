@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from bln_search.adaptation.method import Adaptation
 from bln_search.adaptation.output_correction import OutputCorrection, predict_with_features
+from bln_search.core.built_in_adaptations import NONE
 from bln_search.core.errors import ModelError
 from bln_search.core.registry import ADAPTATIONS
 from bln_search.core.streams import SelectionData
@@ -66,6 +68,11 @@ def make_adaptation(network: nn.Module, method: str, options: Mapping[str, Any])
     if unknown:
         known = ", ".join(info.own_options) or "none"
         raise ModelError(f"the adaptation {method} has no option {unknown[0]!r}; its options: {known}")
+    half = {parameter.dtype for parameter in network.parameters()} & {torch.float16, torch.bfloat16}
+    if half and method != NONE:
+        raise ModelError(
+            f"the network is in {half.pop()}, and {method} computes in single precision: call .float() first"
+        )
     factory = ADAPTATIONS.load_object(method, info.factory)
     adaptation = factory(network, **options)
     if not isinstance(adaptation, Adaptation):
@@ -122,8 +129,10 @@ class SharedPass:
         """Return the corrected logits (n, classes) of the arm at a position."""
         return self._corrections[position].correct(outputs, features)
 
-    def reset(self) -> None:
-        """Return to the state before the stream."""
+    def reset_network(self) -> None:
+        """Return the network to its state before the stream."""
         self._start.restore()
-        for correction in self._corrections.values():
-            correction.reset()
+
+    def reset_correction(self, position: int) -> None:
+        """Return the arm at a position to its state before the stream."""
+        self._corrections[position].reset()

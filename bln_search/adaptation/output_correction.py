@@ -38,11 +38,13 @@ def predict_with_features(network: nn.Module, inputs: Inputs) -> tuple[Tensor, T
     """
     last: list[Tensor] = []
 
-    def keep_input(_: nn.Module, args: tuple[Tensor, ...]) -> None:
-        last[:] = args[:1]
+    def keep_input(_: nn.Module, args: tuple[Tensor, ...], kwargs: dict[str, Tensor]) -> None:
+        last[:] = args[:1] or [kwargs["input"]]
 
     hooks = [
-        module.register_forward_pre_hook(keep_input) for module in network.modules() if isinstance(module, nn.Linear)
+        module.register_forward_pre_hook(keep_input, with_kwargs=True)
+        for module in network.modules()
+        if isinstance(module, nn.Linear)
     ]
     try:
         outputs = check_logits(network(inputs.clone()))

@@ -51,15 +51,12 @@ def run_stream(
     with use_full_float32_precision():
         for number, (conditions, examples) in enumerate(plan.iter_mini_batches()):
             if number in plan.resets and number:
-                for runner in runners.values():
-                    runner.reset()
-                for shared in passes:
-                    shared.reset()
+                _reset_arms(runners, passes, records)
             inputs, targets = _read_mini_batch(data, plan.conditions, conditions, examples)
             for shared, positions in passes.items():
                 _predict_by_shared_pass(shared, positions, records, inputs, targets)
             for position, runner in runners.items():
-                records[position].add(partial(runner.predict, inputs), targets)
+                records[position].add(partial(runner.predict, inputs.clone()), targets)
             if progress is not None:
                 progress(len(targets))
     return [record.make_outcomes() for record in records]
@@ -96,7 +93,23 @@ def _predict_by_shared_pass(
 
 
 def _correct_outputs(shared: SharedPass, position: int, compute: Callable[[], tuple[Tensor, Tensor]]) -> Tensor:
-    return shared.correct(position, *compute())
+    """Return the outputs of an arm; it gets copies, as a correction may write to them."""
+    outputs, features = compute()
+    return shared.correct(position, outputs.clone(), features.clone())
+
+
+def _reset_arms(
+    runners: Mapping[int, AdaptingArm], passes: Mapping[SharedPass, Sequence[int]], records: Sequence[ArmRecord]
+) -> None:
+    """Return all arms to their start; one that cannot ends."""
+    for position, runner in runners.items():
+        with records[position].ended_by_error():
+            runner.reset()
+    for shared, positions in passes.items():
+        shared.reset_network()
+        for position in positions:
+            with records[position].ended_by_error():
+                shared.reset_correction(position)
 
 
 def _read_mini_batch(

@@ -55,10 +55,12 @@ def plan_stream(
     starts: list[Indices] = []
     resets: set[int] = set()
     count = batches = 0
+    previous = -1
     for conditions, _ in segments:
         of_segment = np.arange(0, len(conditions), spec.batch_size, dtype=np.int64)
-        if spec.reset is StreamReset.CONDITION:
+        if spec.reset is StreamReset.CONDITION and conditions[0] != previous:
             resets.add(batches)
+        previous = int(conditions[0])
         starts.append(count + of_segment)
         count, batches = count + len(conditions), batches + len(of_segment)
     return StreamPlan(

@@ -16,6 +16,9 @@ _Share = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=1)]
 _Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
+NONE = "none"
+"""The method without adaptation."""
+
 BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
     "chooser": AdaptationInfo(
         "bln_search.adaptation.chooser:Chooser",
@@ -39,9 +42,7 @@ BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
         reads_outputs_only=True,
         default_configuration="T",
     ),
-    "none": AdaptationInfo(
-        "bln_search.adaptation.none:NoAdaptation", reads_outputs_only=True, default_configuration="T"
-    ),
+    NONE: AdaptationInfo("bln_search.adaptation.none:NoAdaptation", reads_outputs_only=True, default_configuration="T"),
     "note": AdaptationInfo(
         "bln_search.adaptation.note:Note",
         {

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from bln_search.core.streams import SelectionData
 
+_LEAST_CORRECT = 20
+"""Correct predictions of the reference in the part of a stream where an arm may collapse."""
+
 
 @dataclass(frozen=True)
 class StreamLayout:
@@ -80,6 +83,7 @@ class StreamRecord:
         selected_on: Data by which the options of the arm were selected.
         options: Of the method, by name, where they are not its defaults.
         configuration: Configuration with the population estimate, as `BB-- frozen@N16`.
+        method: Name of the method of adaptation; empty where it is not known.
     """
 
     arm: str
@@ -91,36 +95,34 @@ class StreamRecord:
     selected_on: SelectionData = SelectionData.FIXED
     options: Mapping[str, Any] = field(default_factory=dict)
     configuration: str = ""
+    method: str = ""
 
 
-def find_collapse(correct: NDArray[np.bool_], starts: NDArray[np.int64], classes: int) -> int | None:
-    """Return the mini-batch from which an arm predicts no better than chance until the end of the stream.
+def find_collapse(correct: NDArray[np.bool_], reference: NDArray[np.bool_], starts: NDArray[np.int64]) -> int | None:
+    """Return the mini-batch from which an arm has at most half of the correct predictions of one without adaptation.
 
-    From there the share of correct predictions is at most 1/classes plus two standard errors, in what remains and in
-    each of its quarters. At least a tenth of the stream, and 20 examples, remain.
+    This holds for the rest of the stream as a whole, and for the first quarter of it. Both are compared on the same
+    examples, so that a part of the stream that is difficult for every arm is no collapse. At least a tenth of the
+    stream remains, in which the reference has at least 20 correct predictions.
 
     Args:
-        correct: Whether each prediction is correct, (N,).
+        correct: Whether each prediction of the arm is correct, (N,).
+        reference: The same of the arm without adaptation.
         starts: Where each mini-batch begins.
-        classes: Number of classes.
 
     Returns:
         The number of the mini-batch, from 0; None without a collapse.
     """
     examples = len(correct)
-    right_until_end = np.cumsum(correct[::-1])[::-1]
-    for number, start in enumerate(starts):
-        rest = examples - int(start)
-        if rest < max(examples // 10, 20):
+    own, other = (np.concatenate([[0], np.cumsum(of_arm)]) for of_arm in (correct, reference))
+
+    def has_half_at_most(start: int, end: int) -> bool:
+        return bool(2 * (own[end] - own[start]) <= other[end] - other[start])
+
+    for number, first in enumerate(starts):
+        start, rest = int(first), examples - int(first)
+        if 10 * rest < examples or other[examples] - other[start] < _LEAST_CORRECT:
             return None
-        if right_until_end[start] <= _largest_count_by_chance(rest, classes):
-            quarters = np.array_split(correct[start:], 4)
-            if all(quarter.sum() <= _largest_count_by_chance(len(quarter), classes) for quarter in quarters):
-                return number
+        if has_half_at_most(start, examples) and has_half_at_most(start, start + max(rest // 4, 1)):
+            return number
     return None
-
-
-def _largest_count_by_chance(examples: int, classes: int) -> float:
-    """Expected number of correct guesses plus two standard deviations."""
-    chance = 1 / classes
-    return examples * chance + 2 * float(np.sqrt(examples * chance * (1 - chance)))

@@ -49,7 +49,7 @@ class ComparedAdaptation(StoredAnalysisModel):
         selected_on: Data by which the options were selected.
         options: Of the method, where they are not its defaults.
         streams: Number of streams.
-        collapses: Where streams collapsed: from there predictions are no better than chance.
+        collapses: Where streams collapsed beside the arm without adaptation, see `find_collapse`.
         ends: Where the arm ended before a stream did.
         errors: Error in each window of mini-batches, mean over streams.
         losses: Loss in each window; None after an early end.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from bln_search.core.built_in_adaptations import NONE
 from bln_search.core.method import StatisticSource
 from bln_search.core.streams import StreamMixture
-from bln_search.specs.sections.adaptation import NONE, AdaptationSpec
+from bln_search.specs.sections.adaptation import AdaptationSpec
 from bln_search.specs.sections.arm import ArmSpec
 from bln_search.specs.sections.evaluation import EvaluationSpec
 from bln_search.specs.sections.stream import StreamSpec

@@ -85,16 +85,18 @@ def make_arms(specs: Sequence[AdaptationSpec], method: Method, population: str) 
     return [
         CandidateArms(
             spec.display_label,
-            tuple(_make_arm(candidate, method, population) for candidate in spec.expand_candidates()),
+            tuple(
+                _make_arm(candidate, spec.display_label, method, population) for candidate in spec.expand_candidates()
+            ),
         )
         for spec in specs
     ]
 
 
-def _make_arm(spec: AdaptationSpec, method: Method, population: str) -> StreamArm:
+def _make_arm(spec: AdaptationSpec, label: str, method: Method, population: str) -> StreamArm:
     configuration = spec.make_configuration(method)
     row = InferenceRow(configuration, spec.make_estimate(configuration, population))
-    return StreamArm(spec.display_label, row, spec.name, spec.own_options)
+    return StreamArm(label, row, spec.name, spec.own_options)
 
 
 def _validate(name: str, section: type[SectionT], value: object) -> SectionT:

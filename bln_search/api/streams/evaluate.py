@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from bln_search.adaptation.run_stream import ConditionData
-from bln_search.api.arguments import parse_flag
+from bln_search.api.arguments import get_network_device, parse_flag
 from bln_search.api.inputs.batch_forms import Target
 from bln_search.api.inputs.evaluation_data import (
     EvaluationData,
@@ -24,11 +24,11 @@ from bln_search.api.preparation import PreparedNetwork
 from bln_search.api.progress_lines import ProgressLines
 from bln_search.api.streams.arms import ArmArgument, make_arms, parse_arms, parse_stream
 from bln_search.api.streams.network_streams import NetworkStreams, run_arms_on_networks
-from bln_search.api.streams.ranked import RankedStreams, rank_streams
+from bln_search.api.streams.ranked import RankedStreams, check_practical, rank_streams
 from bln_search.core.enums import Correction, parse_enum
 from bln_search.core.errors import DataError
 from bln_search.core.streams import SelectionData
-from bln_search.data.inputs import Inputs, can_slice_examples, concatenate_inputs, have_same_form
+from bln_search.data.inputs import Inputs, can_slice_examples, concatenate_inputs, have_same_form, map_tensors
 from bln_search.evaluation.adapted_network import Forward
 from bln_search.evaluation.isolated_passes import untouched_networks
 from bln_search.norms.network.layers import get_norms_by_name, method_covering_all_layers
@@ -110,9 +110,11 @@ def evaluate_streams(
     networks = parse_networks(network, "evaluate_streams(network, train_loader, stream_loader)")
     spec, specs = parse_stream(stream), parse_arms(adapt)
     score = parse_enum(StreamScore, rank_by, "score")
+    check_practical(practical)
     _check_labels(specs, current)
+    parse_flag("oracle", oracle)
     roles = _parse_roles(stream_loader, source_loader, held_out_loader)
-    _check_candidates(specs, has_data=len(roles) > 1 or parse_flag("oracle", oracle))
+    _check_candidates(specs, has_data=len(roles) > 1 or oracle)
     compute_fingerprints_unless_equal(networks)
     loading = _Loading(
         parse_population_loaders(train_loader),
@@ -122,13 +124,10 @@ def evaluate_streams(
         ProgressLines(enabled=parse_flag("progress", progress)),
     )
     with untouched_networks(networks):
-        readings = {
-            role: EvaluationData.from_loaders(loading.populations, conditions, networks=len(networks))
-            for role, conditions in roles.items()
-        }
-        streams = [loading.prepare(each, number, readings) for number, each in enumerate(networks)]
+        readings = {role: _make_reading(role, loading.populations, of_role) for role, of_role in roles.items()}
+        streams = loading.prepare_all(networks, readings)
         arms = make_arms(specs, method_covering_all_layers(get_norms_by_name(networks[0])), loading.estimate)
-        records = run_arms_on_networks(streams, arms, spec, oracle=oracle)
+        records = run_arms_on_networks(streams, arms, spec, score, oracle=oracle)
     return rank_streams(records, spec, score=score, practical=practical, current=current)
 
 
@@ -145,13 +144,39 @@ def _parse_roles(
         if shared:
             raise ValueError(f"the condition {shared[0]} is held out, and in the stream: remove it from one of them")
         roles[SelectionData.HELD_OUT] = conditions
+    _check_loaders_differ(roles)
     return roles
+
+
+def _check_loaders_differ(roles: Mapping[SelectionData, LoadersByCondition]) -> None:
+    """Raise ValueError if a loader of the stream also selects candidates."""
+    of_stream = {id(loader) for loader, _ in roles[SelectionData.ORACLE].values()}
+    for role, conditions in roles.items():
+        for name, (loader, _) in conditions.items():
+            if role is not SelectionData.ORACLE and id(loader) in of_stream:
+                raise ValueError(
+                    f"the loader of {name or role.value} is one of the stream: select by other data, or by "
+                    "oracle=True, which is marked"
+                )
+
+
+def _make_reading(
+    role: SelectionData, populations: Mapping[str, Loader], conditions: LoadersByCondition
+) -> EvaluationData:
+    """The loaders of a role, with the name of their argument for messages."""
+    reading = EvaluationData.from_loaders(populations, conditions)
+    argument = "stream_loader" if role is SelectionData.ORACLE else f"{role}_loader"
+    for condition in reading.conditions:
+        condition.validation.name = argument if condition.name is None else f"{argument}[{condition.name!r}]"
+    return reading
 
 
 def _check_labels(specs: Sequence[AdaptationSpec], current: str | None) -> None:
     labels = [spec.display_label for spec in specs]
     if current is not None and current not in labels:
         raise ValueError(f"current={current!r} is no arm: the arms are {', '.join(labels)}")
+    if any(spec.candidates for spec in specs if spec.display_label == current):
+        raise ValueError(f"current={current!r} has candidates: name an arm whose options are given")
 
 
 def _check_candidates(specs: Sequence[AdaptationSpec], *, has_data: bool) -> None:
@@ -178,46 +203,61 @@ class _Loading:
         """The name of the population that arms read."""
         return self.population or next(iter(self.populations))
 
-    def prepare(
-        self, network: nn.Module, number: int, readings: Mapping[SelectionData, EvaluationData]
-    ) -> NetworkStreams:
-        """Collect the populations of a network, and load the data of its streams."""
-        prepared = {
-            role: PreparedNetwork(
-                network,
-                reading,
-                score=cross_entropy_and_correctness,
-                forward=self.forward,
-                target=self.target,
-                per_slot=False,
-                one_pass=False,
-                progress=self.progress,
+    def prepare_all(
+        self, networks: Sequence[nn.Module], readings: Mapping[SelectionData, EvaluationData]
+    ) -> list[NetworkStreams]:
+        """Collect the populations of each network; data are read once, so that all networks have the same examples."""
+        streams: list[NetworkStreams] = []
+        for number, network in enumerate(networks):
+            prepared = {role: self._prepare(network, reading) for role, reading in readings.items()}
+            of_stream = prepared[SelectionData.ORACLE]
+            measured = of_stream.measure_populations(None, Correction.BESSEL)
+            if self.estimate not in measured.estimates:
+                raise ValueError(f"population={self.population!r} is none of {', '.join(measured.estimates)}")
+            device = get_network_device(network)
+            data = (
+                {role: _move(of_role, device) for role, of_role in streams[0].data.items()}
+                if streams
+                else {role: _load_conditions(each) for role, each in prepared.items()}
             )
-            for role, reading in readings.items()
-        }
-        of_stream = prepared[SelectionData.ORACLE]
-        measured = of_stream.measure_populations(None, Correction.BESSEL)
-        if self.estimate not in measured.estimates:
-            raise ValueError(f"population={self.population!r} is none of {', '.join(measured.estimates)}")
-        data = {role: _load_conditions(each) for role, each in prepared.items()}
-        return NetworkStreams(of_stream.adapter.network, number, measured.values, data, self.progress)
+            streams.append(NetworkStreams(of_stream.adapter.network, number, measured.values, data, self.progress))
+        return streams
+
+    def _prepare(self, network: nn.Module, reading: EvaluationData) -> PreparedNetwork:
+        return PreparedNetwork(
+            network,
+            reading,
+            score=cross_entropy_and_correctness,
+            forward=self.forward,
+            target=self.target,
+            per_slot=False,
+            one_pass=False,
+            progress=self.progress,
+        )
+
+
+def _move(data: ConditionData, device: torch.device) -> ConditionData:
+    """Return data on a device; the same where they are there."""
+    return {name: (map_tensors(lambda x: x.to(device), x), y.to(device)) for name, (x, y) in data.items()}
 
 
 def _load_conditions(prepared: PreparedNetwork) -> ConditionData:
-    """Inputs and classes of every condition, in memory."""
+    """Inputs and classes of every condition, in memory.
+
+    Raises:
+        DataError: Examples have different shapes.
+    """
     data = {}
+    first: Inputs | None = None
     for condition in prepared.data.conditions:
         loader = condition.validation
         pairs = list(prepared.adapter.iter_input_target_pairs(loader, cross_entropy_and_correctness))
-        _check_concatenable(pairs, loader.name)
-        inputs, targets = concatenate_inputs([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
-        data[condition.name or "stream"] = inputs, targets
+        first = pairs[0][0] if first is None else first
+        for inputs, _ in pairs:
+            if not can_slice_examples(inputs) or not have_same_form(inputs, first):
+                raise DataError(
+                    f"{loader.name}: the examples of a stream are tensors of one shape in all conditions, with the "
+                    "examples on the first axis"
+                )
+        data[condition.name or "stream"] = concatenate_inputs([x for x, _ in pairs]), torch.cat([y for _, y in pairs])
     return data
-
-
-def _check_concatenable(pairs: Sequence[tuple[Inputs, Tensor]], name: str) -> None:
-    first = pairs[0][0]
-    if not can_slice_examples(first) or not all(have_same_form(inputs, first) for inputs, _ in pairs):
-        raise DataError(
-            f"{name}: the examples of a stream are tensors of one shape, with the examples on the first axis"
-        )

@@ -17,6 +17,7 @@ from bln_search.api.streams.arms import CandidateArms
 from bln_search.core.stream_outcomes import StreamOutcomes, StreamRecord
 from bln_search.core.streams import SelectionData
 from bln_search.norms.row_batching.row_tensor import Populations
+from bln_search.ranking.streams.arm_summary import StreamScore
 from bln_search.specs.sections.stream import StreamSpec
 
 
@@ -60,7 +61,12 @@ class NetworkStreams:
 
 
 def run_arms_on_networks(
-    networks: Sequence[NetworkStreams], arms: Sequence[CandidateArms], spec: StreamSpec, *, oracle: bool
+    networks: Sequence[NetworkStreams],
+    arms: Sequence[CandidateArms],
+    spec: StreamSpec,
+    score: StreamScore,
+    *,
+    oracle: bool,
 ) -> list[StreamRecord]:
     """Select candidates by the data for that purpose, run all arms on all streams, and return a record for each.
 
@@ -68,11 +74,12 @@ def run_arms_on_networks(
         networks: The networks.
         arms: The arms with their candidates.
         spec: The streams; those of the selection are of the same form.
+        score: The score that selects: the loss breaks ties of the error.
         oracle: Also select by the labels of the stream.
     """
     with_selection = [arm for arm in arms if arm.has_selection]
     roles = [role for role in (SelectionData.SOURCE, SelectionData.HELD_OUT) if role in networks[0].data]
-    chosen = {role: _select(networks, with_selection, spec, role) for role in roles if with_selection}
+    chosen = {role: _select(networks, with_selection, spec, role, score) for role in roles if with_selection}
     records: list[StreamRecord] = []
     of_oracle: list[tuple[NetworkStreams, int, StreamPlan, dict[StreamArm, StreamOutcomes]]] = []
     for network in networks:
@@ -81,11 +88,10 @@ def run_arms_on_networks(
             plan, outcomes = network.run(wanted, spec, order, SelectionData.ORACLE)
             of_oracle.append((network, order, plan, dict(zip(wanted, outcomes, strict=True))))
     if oracle and with_selection:
-        errors = {
-            arm.label: [sum(of_arm[each].error for *_, of_arm in of_oracle) for each in arm.arms]
+        chosen[SelectionData.ORACLE] = {
+            arm.label: _find_best([[of_arm[each] for *_, of_arm in of_oracle] for each in arm.arms], score)
             for arm in with_selection
         }
-        chosen[SelectionData.ORACLE] = {label: each.index(min(each)) for label, each in errors.items()}
     for network, order, plan, of_arm in of_oracle:
         for arm, selected in _list_rows(arms, chosen):
             records.append(
@@ -99,26 +105,34 @@ def run_arms_on_networks(
                     selected.selected_on,
                     selected.options,
                     selected.row.label,
+                    selected.method,
                 )
             )
     return records
 
 
 def _select(
-    networks: Sequence[NetworkStreams], arms: Sequence[CandidateArms], spec: StreamSpec, role: SelectionData
+    networks: Sequence[NetworkStreams],
+    arms: Sequence[CandidateArms],
+    spec: StreamSpec,
+    role: SelectionData,
+    score: StreamScore,
 ) -> dict[str, int]:
-    """Return the number of the candidate of each arm with the lowest mean error over networks and orders."""
+    """Return the number of the best candidate of each arm over networks and orders."""
     candidates = [candidate for arm in arms for candidate in arm.arms]
-    errors = np.zeros(len(candidates))
-    for network in networks:
-        for order in range(spec.orders):
-            _, outcomes = network.run(candidates, spec, order, role)
-            errors += [of_arm.error for of_arm in outcomes]
-    selected, start = {}, 0
-    for arm in arms:
-        selected[arm.label] = int(errors[start : start + len(arm.arms)].argmin())
-        start += len(arm.arms)
-    return selected
+    runs = [network.run(candidates, spec, order, role)[1] for network in networks for order in range(spec.orders)]
+    of_candidates = iter(zip(*runs, strict=True))
+    return {arm.label: _find_best([next(of_candidates) for _ in arm.arms], score) for arm in arms}
+
+
+def _find_best(candidates: Sequence[Sequence[StreamOutcomes]], score: StreamScore) -> int:
+    """Return the number of the candidate with the best mean score over streams; equal errors are told by the loss."""
+    means = [
+        (sum(each.error for each in streams), sum(float(each.losses.mean(dtype=np.float64)) for each in streams))
+        for streams in candidates
+    ]
+    keys = [mean if score is StreamScore.ERROR else mean[::-1] for mean in means]
+    return keys.index(min(keys))
 
 
 Chosen = Mapping[SelectionData, Mapping[str, int]]

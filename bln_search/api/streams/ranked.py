@@ -21,7 +21,7 @@ PRACTICAL = 0.01
 """Default difference up to which arms are practically equal: one percentage point of the error, or 0.01 nats."""
 
 _MINIMUM = 2
-"""Arms of a comparison."""
+"""Arms and replicates of a comparison."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,7 +30,8 @@ class RankedStreams(ResultTable):
 
     Attributes:
         arms: Summaries of the arms, in the order of the table.
-        comparison: The arms that ended in no stream beside the best one; None for fewer than two.
+        comparison: The arms that ended in no stream and were not selected on test labels beside the best one; None for
+            fewer than two of them, or for a single stream.
         stream: The streams.
         networks: Number of networks.
         records: Outcomes of every arm on every stream.
@@ -49,7 +50,7 @@ class RankedStreams(ResultTable):
         return [self._make_record(arm) for arm in self.arms]
 
     def compared(self, arm: str) -> ComparedScore | None:
-        """An arm beside the best one; None if it ended early."""
+        """An arm beside the best one; None where it is not compared."""
         rows = () if self.comparison is None else self.comparison.rows
         return next((row for row in rows if row.name == arm), None)
 
@@ -83,6 +84,10 @@ class RankedStreams(ResultTable):
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         rows = [self.compared(arm.arm) for arm in self.arms]
         best = self.arms[0].arm
+        verdicts = [
+            "ended early" if arm.ends else "–" if row is None else row.verdict.value
+            for arm, row in zip(self.arms, rows, strict=True)
+        ]
         differences = [
             "–" if row is None or row.name == best else f"{row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]"
             for row in rows
@@ -90,7 +95,7 @@ class RankedStreams(ResultTable):
         columns = [
             Column("arm", [arm.arm for arm in self.arms], is_key=True),
             Column("configuration", [arm.configuration for arm in self.arms], CellKind.CODE, drop_order=5),
-            Column("verdict", ["ended early" if row is None else row.verdict.value for row in rows]),
+            Column("verdict", verdicts),
             Column(
                 "error",
                 [_format_error(arm) for arm in self.arms],
@@ -134,6 +139,12 @@ class RankedStreams(ResultTable):
             f"{self.networks} networks, {spec.orders} orders ({spec.order}) of mini-batches of {spec.batch_size}, "
             f"reset: {spec.reset}"
         ]
+        if self.networks == 1:
+            facts.append(
+                "a single stream is not compared: its examples depend on each other; give orders=2 or more"
+                if spec.orders == 1
+                else "the answer is for other orders of one network, not for new trainings"
+            )
         if self.comparison is not None:
             facts.append(f"recommended: {self.comparison.recommended.name} ({self.comparison.verdict})")
         for arm in self.arms:
@@ -145,7 +156,7 @@ class RankedStreams(ResultTable):
                 reason = next(iter(arm.ends.values()))
                 facts.append(f"the arm {arm.arm} ended in {len(arm.ends)} of {arm.streams} streams: {reason}")
             if arm.selected_on is SelectionData.ORACLE:
-                facts.append(f"the arm {arm.arm} is no choice in practice: no one has these labels at inference")
+                facts.append(f"the arm {arm.arm} is not compared: no one has these labels at inference")
         return facts
 
 
@@ -175,10 +186,11 @@ def rank_streams(
         practical: Difference of mean scores up to which arms are practically equal; None for 0.01.
         current: Label of the arm in use.
     """
+    check_practical(practical)
     summaries = summarize_arms(records)
-    scores = score_replicates(records, score)
+    scores = score_replicates([each for each in records if each.selected_on is not SelectionData.ORACLE], score)
     comparison = None
-    if len(scores) >= _MINIMUM:
+    if len(scores) >= _MINIMUM and len(next(iter(scores.values()))) >= _MINIMUM:
         comparison = compare(
             scores,
             practical=PRACTICAL if practical is None else practical,
@@ -188,3 +200,9 @@ def rank_streams(
         summaries.sort(key=lambda arm: place.get(arm.arm, len(place)))
     networks = len({record.seed for record in records})
     return RankedStreams(tuple(summaries), comparison, spec, networks, tuple(records), score)
+
+
+def check_practical(practical: float | None) -> None:
+    """Raise ValueError unless it is a number of at least 0, or None."""
+    if practical is not None and not 0 <= practical < math.inf:
+        raise ValueError(f"practical={practical}: the difference up to which arms are equal is a number of at least 0")

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bln_search.core.built_in_adaptations import NONE
 from bln_search.core.errors import DataError
 from bln_search.core.stream_outcomes import StreamRecord, find_collapse
 from bln_search.core.streams import SelectionData
@@ -48,7 +49,7 @@ class StreamArmSummary:
         calibration_error: Expected calibration error; None as for the loss.
         seconds_per_batch: Mean time of a mini-batch.
         ends: Reason of each early end, by network and order.
-        collapses: Mini-batch from which each stream that collapsed has predictions no better than chance.
+        collapses: Mini-batch at which each stream collapsed, beside the arm without adaptation, see `find_collapse`.
     """
 
     arm: str
@@ -77,17 +78,32 @@ def group_by_arm(records: Iterable[StreamRecord]) -> dict[str, list[StreamRecord
 
 def summarize_arms(records: Iterable[StreamRecord]) -> list[StreamArmSummary]:
     """Return a summary of each arm, the lowest error first."""
-    summaries = [_summarize_arm(arm, of_arm) for arm, of_arm in group_by_arm(records).items()]
+    by_arm = group_by_arm(records)
+    plain = [of_arm for of_arm in by_arm.values() if of_arm[0].method == NONE]
+    summaries = [_summarize_arm(arm, of_arm, _find_reference(of_arm, plain)) for arm, of_arm in by_arm.items()]
     return sorted(summaries, key=lambda summary: summary.error)
 
 
-def _summarize_arm(arm: str, records: Sequence[StreamRecord]) -> StreamArmSummary:
+def _find_reference(
+    records: Sequence[StreamRecord], plain: Sequence[Sequence[StreamRecord]]
+) -> Mapping[tuple[int, int], StreamRecord]:
+    """Return the streams of an arm without adaptation: of the same configuration if there is one, else of the first."""
+    if records[0].method == NONE:
+        return {}
+    same = [of_arm for of_arm in plain if of_arm[0].configuration == records[0].configuration]
+    return {(record.seed, record.order): record for of_arm in [*same, *plain][:1] for record in of_arm}
+
+
+def _summarize_arm(
+    arm: str, records: Sequence[StreamRecord], reference: Mapping[tuple[int, int], StreamRecord]
+) -> StreamArmSummary:
     outcomes = [record.outcomes for record in records]
     errors = [of_stream.error for of_stream in outcomes]
     is_complete = not any(of_stream.end for of_stream in outcomes)
     collapses = {
-        (record.seed, record.order): find_collapse(record.outcomes.correct, record.layout.starts, record.classes)
+        stream: find_collapse(record.outcomes.correct, reference[stream].outcomes.correct, record.layout.starts)
         for record in records
+        if (stream := (record.seed, record.order)) in reference
     }
 
     def mean(values: Iterable[float]) -> float:
@@ -123,8 +139,9 @@ def _error_of_condition(record: StreamRecord, condition: int) -> float:
 def score_replicates(records: Iterable[StreamRecord], score: StreamScore) -> dict[str, Floats]:
     """Return the scores of each arm that ended in no stream, (replicates, examples), for a comparison.
 
-    Replicates are networks, each with the mean over its orders; for one network its orders. Examples are those of the
-    conditions, in one order for all streams; of several passes the mean.
+    Replicates are networks, each with the mean over its orders; for one network its orders. Conditions are corruptions
+    of the same examples, so an example has the mean over conditions and passes: with that number of examples a test
+    does not count an image once for each corruption. If conditions differ in size, means are over what arrived.
 
     Raises:
         DataError: Arms have different streams.
@@ -148,10 +165,8 @@ def score_replicates(records: Iterable[StreamRecord], score: StreamScore) -> dic
 
 
 def _scores_in_order_of_examples(record: StreamRecord, score: StreamScore) -> Floats:
-    """Return the scores of the examples, sorted by condition and index; of several passes the mean."""
-    outcomes, layout = record.outcomes, record.layout
+    """Return the score of each example, whose mean is that of the stream."""
+    outcomes, examples = record.outcomes, record.layout.example_of
     values = (~outcomes.correct if score is StreamScore.ERROR else outcomes.losses).astype(np.float64)
-    order = np.lexsort((layout.example_of, layout.condition_of))
-    sizes = [len(np.unique(layout.example_of[layout.condition_of == i])) for i in range(len(layout.conditions))]
-    means: Floats = values[order].reshape(sum(sizes), -1).mean(1)
-    return means
+    sums = np.bincount(examples, values).astype(np.float64)
+    return sums * (len(sums) / len(values))

@@ -95,7 +95,7 @@ def _middles_of_windows(streams: StudyStreams) -> list[float]:
 
 
 def _collapse_trace(row: ComparedAdaptation, values: list[float | None], window: int, colour: str) -> dict[str, Any]:
-    """A mark at the mini-batch from which each stream that collapsed has predictions no better than chance."""
+    """A mark at the mini-batch at which each stream collapsed beside the arm without adaptation."""
     return {
         "type": "scatter",
         "mode": "markers",

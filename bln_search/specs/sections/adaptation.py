@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import product
+from math import prod
 from typing import Any, ClassVar
 
 from pydantic import Field, JsonValue, model_validator
@@ -15,8 +16,8 @@ from bln_search.core.registry import ADAPTATIONS
 from bln_search.specs.own_options import SectionWithOwnOptions, find_described_options
 from bln_search.specs.sections.evaluation import BlendWeight
 
-NONE = "none"
-"""The method without adaptation."""
+MAX_CANDIDATES = 64
+"""Largest number of combinations of candidates."""
 
 
 class AdaptationSpec(SectionWithOwnOptions):
@@ -51,16 +52,23 @@ class AdaptationSpec(SectionWithOwnOptions):
 
     @model_validator(mode="after")
     def _check_configuration_and_candidates(self) -> AdaptationSpec:
-        letters = set(self.letters)
-        weighted = {source for source in StatisticSource if source.description.has_row_weight}
-        if letters & weighted and self.weight is None:
-            raise ValueError(f"the configuration {self.letters} needs the weight of its stored values: add `weight`")
-        if self.weight is not None and not letters & weighted:
-            raise ValueError(f"the configuration {self.letters} has no weight: remove `weight`")
+        reserved = sorted(self.candidates.keys() & {"name", "label", "candidates"})
+        if reserved:
+            raise ValueError(f"{reserved[0]} is no option: candidates are lists of values by option")
+        if prod(map(len, self.candidates.values())) > MAX_CANDIDATES:
+            raise ValueError(f"there are more than {MAX_CANDIDATES} combinations of candidates: give fewer values")
+        if not self.candidates.keys() & {"configuration", "weight"}:  # those of each combination are checked below
+            self._check_weight()
         if not all(self.candidates.values()):
             raise ValueError("candidates are lists of at least one value for each option, as {learning_rate: [0.001]}")
         self.expand_candidates()
         return self
+
+    def _check_weight(self) -> None:
+        if _has_weight(self.letters) and self.weight is None:
+            raise ValueError(f"the configuration {self.letters} needs the weight of its stored values: add `weight`")
+        if self.weight is not None and not _has_weight(self.letters):
+            raise ValueError(f"the configuration {self.letters} has no weight: remove `weight`")
 
     @property
     def letters(self) -> str:
@@ -96,13 +104,22 @@ class AdaptationSpec(SectionWithOwnOptions):
         return population if self.weight is None else blended_estimate_label(population, self.weight)
 
     def expand_candidates(self) -> list[AdaptationSpec]:
-        """An arm for each combination of candidates, without candidates. Raises ValidationError for invalid values."""
+        """An arm for each combination of candidates, without candidates. Raises ValidationError for invalid values.
+
+        A combination whose configuration has no weight has none, and equal combinations are one.
+        """
+        if not self.candidates:
+            return [self]
         values = self.model_dump(mode="json", exclude={"candidates"})
-        return (
-            [
-                AdaptationSpec.model_validate({**values, **dict(zip(self.candidates, chosen, strict=True))})
-                for chosen in product(*self.candidates.values())
-            ]
-            if self.candidates
-            else [self]
-        )
+        arms = []
+        for chosen in product(*self.candidates.values()):
+            combination = {**values, **dict(zip(self.candidates, chosen, strict=True))}
+            if not _has_weight(str(combination["configuration"] or self.letters)):
+                combination["weight"] = None
+            arms.append(AdaptationSpec.model_validate(combination))
+        return [arm for position, arm in enumerate(arms) if arm not in arms[:position]]
+
+
+def _has_weight(letters: str) -> bool:
+    """Whether a configuration has sources with the weight of a stored value."""
+    return any(source.description.has_row_weight for source in StatisticSource if source in letters)

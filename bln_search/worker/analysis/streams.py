@@ -35,12 +35,13 @@ def rank_streams_of_study(ledger: Ledger, study: StudyRecord) -> StudyStreams:
         DamagedRecordError: Stored outcomes are damaged.
         DataError: Rows cannot be compared.
     """
+    methods = {adaptation.display_label: adaptation.name for adaptation in study.spec.adaptation}
     by_row: dict[Row, list[StreamRecord]] = defaultdict(list)
     excluded: dict[Row, str] = {}
     for stream in ledger.streams.iter_trial_streams(study.id):
         row = stream.arm, stream.point, stream.record.arm
         if row in by_row or len(by_row) < MAX_ROWS:
-            by_row[row].append(stream.record)
+            by_row[row].append(replace(stream.record, method=methods.get(stream.record.arm, "")))
         else:
             excluded[row] = f"only the first {MAX_ROWS} rows of the study are compared"
     if not by_row:

@@ -92,7 +92,6 @@ def test_networks_are_not_changed(networks, train_loader):
 
 def test_candidates_are_selected_by_each_data_and_marked(networks, train_loader):
     arm = {"name": "none", "configuration": "B", "label": "blend", "candidates": {"weight": [0.99, 0.5, 0.01]}}
-    arm |= {"weight": 0.5}
     ranked = bln_search.evaluate_streams(
         networks,
         train_loader,
@@ -108,6 +107,61 @@ def test_candidates_are_selected_by_each_data_and_marked(networks, train_loader)
     assert by_data[SelectionData.ORACLE].error <= min(arm.error for arm in by_data.values())
     assert by_data[SelectionData.HELD_OUT].error < by_data[SelectionData.SOURCE].error
     assert "no one has these labels at inference" in str(ranked)
+    oracle = by_data[SelectionData.ORACLE].arm
+    assert ranked.compared(oracle) is None
+    assert ranked.comparison.recommended.name != oracle
+
+
+def test_the_score_that_ranks_also_selects(networks, train_loader):
+    arm = {"name": "none", "configuration": "B", "label": "blend", "candidates": {"weight": [0.9, 0.5, 0.1]}}
+    options = {**OPTIONS, "source_loader": make_loader(1.0, seed=5), "rank_by": "loss"}
+    ranked = bln_search.evaluate_streams(networks[0], train_loader, CONDITIONS, adapt=["none", arm], **options)
+    (chosen,) = (summary.configuration for summary in ranked.arms if summary.arm.startswith("blend"))
+    losses = {}
+    for weight in (0.9, 0.5, 0.1):
+        fixed = {"name": "none", "configuration": "B", "weight": weight}
+        alone = bln_search.evaluate_streams(
+            networks[0], train_loader, make_loader(1.0, seed=5), adapt=[fixed], **OPTIONS
+        )
+        losses[f"BB-- frozen@{weight}"] = alone.arms[0].loss
+    assert chosen == min(losses, key=losses.get)
+
+
+def test_all_networks_have_the_same_examples_though_a_loader_shuffles(networks, train_loader):
+    shuffled = DataLoader(CONDITIONS["moved"].dataset, 32, shuffle=True)
+    ranked = bln_search.evaluate_streams([*networks], train_loader, shuffled, adapt=["none", "tent"], **OPTIONS)
+    first, second = (record for record in ranked.records if record.arm == "none T" and record.order == 0)
+    by_example = [record.outcomes.losses[np.argsort(record.layout.example_of)] for record in (first, second)]
+    assert np.corrcoef(by_example)[0, 1] > 0.5
+
+
+def test_a_single_stream_is_not_compared(networks, train_loader):
+    ranked = bln_search.evaluate_streams(networks[0], train_loader, CONDITIONS, **{**OPTIONS, "orders": 1})
+    assert ranked.comparison is None
+    assert all(row["verdict"] is None for row in ranked.to_records())
+    assert "ended early" not in str(ranked)
+
+
+def test_arms_with_one_candidate_keep_their_label(networks, train_loader):
+    arms = ["none", {"name": "none", "label": "x", "candidates": {"configuration": ["F"]}}]
+    ranked = bln_search.evaluate_streams(
+        networks[0], train_loader, CONDITIONS, adapt=arms, source_loader=make_loader(0.0, seed=5), **OPTIONS
+    )
+    assert {arm.arm for arm in ranked.arms} == {"none T", "x"}
+    assert all(arm.streams == 2 for arm in ranked.arms)
+
+
+def test_configurations_with_and_without_a_weight_are_candidates_together(networks, train_loader):
+    arm = {"name": "none", "label": "any", "candidates": {"configuration": ["T", "F", "E"], "weight": [0.9, 0.5]}}
+    ranked = bln_search.evaluate_streams(
+        networks[0], train_loader, CONDITIONS, adapt=["none", arm], source_loader=make_loader(6.0, seed=5), **OPTIONS
+    )
+    assert {arm.configuration for arm in ranked.arms if arm.arm.startswith("any")} <= {
+        "FF--",
+        "TT-- frozen",
+        "EE-- frozen@0.9",
+        "EE-- frozen@0.5",
+    }
 
 
 def test_a_diverging_arm_is_last_and_not_compared(networks, train_loader):
@@ -138,6 +192,11 @@ def test_a_diverging_arm_is_last_and_not_compared(networks, train_loader):
         ({"adapt": [{"name": "none", "configuration": "XX--"}]}, ValueError, "XX--"),
         ({"adapt": [{"name": "tent", "candidates": {"learning_rate": [1e-3, 1e-2]}}]}, ValueError, "nothing to select"),
         ({"adapt": [{"name": "tent", "candidates": {"learning_rate": []}}]}, ValueError, "at least one value"),
+        ({"adapt": [{"name": "tent", "candidates": {"label": ["a", "b"]}}]}, ValueError, "label is no option"),
+        ({"adapt": [{"name": "tent", "candidates": {"steps": list(range(1, 80))}}]}, ValueError, "more than 64"),
+        ({"practical": -1}, ValueError, "practical"),
+        ({"oracle": "no"}, TypeError, "oracle"),
+        ({"source_loader": CONDITIONS["moved"]}, ValueError, "one of the stream"),
         ({"order": "sorted"}, ValueError, "order"),
         ({"order": {"dirichlet": -1}}, ValueError, "concentration"),
         ({"mixture": "mixed", "reset": "condition"}, ValueError, "no place"),

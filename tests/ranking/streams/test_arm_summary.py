@@ -1,5 +1,7 @@
 """Summaries of arms equal loops over their streams; replicates are networks, or the orders of one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -66,29 +68,63 @@ def test_an_arm_that_ended_has_no_loss_and_is_not_compared(records):
 
 
 @pytest.mark.parametrize("score", StreamScore)
-def test_replicates_are_networks_with_the_mean_over_orders(records, score):
+def test_replicates_are_networks_with_the_mean_over_orders_and_conditions(records, score):
     scores = score_replicates(records, score)["x"]
-    assert scores.shape == (3, 40)
+    assert scores.shape == (3, 20)
     own = [record for record in records if record.arm == "x" and record.seed == 5]
     values = []
     for record in own:
         of_stream = ~record.outcomes.correct if score is StreamScore.ERROR else record.outcomes.losses
-        place = (record.layout.condition_of == 1) & (record.layout.example_of == 7)
-        values.append(float(of_stream[place][0]))
-    assert scores[1, 27] == pytest.approx(np.mean(values))
+        values += of_stream[record.layout.example_of == 7].astype(np.float64).tolist()
+    assert len(values) == 4
+    assert scores[1, 7] == pytest.approx(np.mean(values))
+
+
+def test_conditions_of_the_same_examples_add_no_examples(records):
+    assert score_replicates(records, StreamScore.ERROR)["x"].shape[1] == 20
+
+
+def test_the_mean_of_the_scores_is_the_error_though_conditions_differ_in_size():
+    record = make_record("x", 0, 0)
+    chosen = (record.layout.condition_of == 0) | (record.layout.example_of < 5)
+    layout = replace(
+        record.layout, condition_of=record.layout.condition_of[chosen], example_of=record.layout.example_of[chosen]
+    )
+    outcomes = replace(record.outcomes, correct=record.outcomes.correct[chosen])
+    scores = score_replicates([replace(record, layout=layout, outcomes=outcomes)], StreamScore.ERROR)["x"]
+    assert scores.mean() == pytest.approx(outcomes.error)
 
 
 def test_the_orders_of_one_network_are_replicates(records):
-    assert score_replicates([r for r in records if r.seed == 3], StreamScore.LOSS)["x"].shape == (2, 40)
+    assert score_replicates([r for r in records if r.seed == 3], StreamScore.LOSS)["x"].shape == (2, 20)
 
 
 def test_an_example_has_the_mean_over_passes():
     record = make_record("x", 0, 0, passes=3)
-    scores = score_replicates([record, make_record("yy", 0, 0, passes=3)], StreamScore.LOSS)["x"]
-    place = (record.layout.condition_of == 0) & (record.layout.example_of == 4)
-    assert place.sum() == 3
-    assert scores.shape == (1, 40)
+    scores = score_replicates([record], StreamScore.LOSS)["x"]
+    place = record.layout.example_of == 4
+    assert place.sum() == 6
     assert scores[0, 4] == pytest.approx(record.outcomes.losses[place].astype(np.float64).mean())
+
+
+def test_an_arm_collapses_beside_the_arm_without_adaptation_of_its_configuration():
+    def make(arm: str, method: str, configuration: str, correct: np.ndarray) -> StreamRecord:
+        record = make_record(arm, 0, 0, passes=10)
+        outcomes = replace(record.outcomes, correct=correct)
+        return replace(record, outcomes=outcomes, method=method, configuration=configuration)
+
+    good, poor = np.ones(400, np.bool_), np.arange(400) < 100
+    arms = [
+        make("t", "none", "TT--", poor),
+        make("f", "none", "FF--", good),
+        make("tent f", "tent", "FF--", poor),
+        make("tent t", "tent", "TT--", poor),
+    ]
+    collapses = {summary.arm: summary.collapses for summary in summarize_arms(arms)}
+    assert collapses["tent f"].keys() == {(0, 0)}
+    assert not collapses["tent t"]
+    assert not collapses["t"]
+    assert not collapses["f"]
 
 
 def test_arms_of_different_streams_are_not_compared(records):
