@@ -10,11 +10,11 @@ from pydantic import AfterValidator, Field
 from bln_search.core.adaptation_info import AdaptationInfo
 from bln_search.core.row_menu import check_menu
 
-_Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-_NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-_Share = Annotated[float, Field(ge=0, le=1)]
-_Count = Annotated[int, Field(ge=1)]
-_Seed = Annotated[int, Field(ge=0, lt=2**32)]
+_Positive = Annotated[float, Gt(0)]
+_NotNegative = Annotated[float, Ge(0)]
+_Share = Annotated[float, Ge(0), Le(1)]
+_Count = Annotated[int, Ge(1)]
+_Seed = Annotated[int, Ge(0), Lt(2**32)]
 
 NONE = "none"
 """The method without adaptation."""
@@ -32,7 +32,7 @@ BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
             "teacher_momentum": _Share,
             "restoration": _Share,
             "threshold": _NotNegative,
-            "augmentations": Annotated[int, Field(ge=0, le=1000)],
+            "augmentations": Annotated[int, Ge(0), Le(1000)],
             "seed": _Seed,
         },
     ),
@@ -59,7 +59,7 @@ BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
         "bln_search.adaptation.rotta:Rotta",
         {
             "learning_rate": _Positive,
-            "momentum": Annotated[float, Field(gt=0, lt=1)],
+            "momentum": Annotated[float, Gt(0), Lt(1)],
             "teacher_momentum": _Share,
             "memory_size": _Count,
             "update_interval": _Count,
@@ -85,7 +85,7 @@ BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
         {
             "optimizer": Literal["sgd", "adam"],
             "learning_rate": _Positive,
-            "steps": Annotated[int, Field(ge=1, le=100)],
+            "steps": Annotated[int, Ge(1), Le(100)],
             "episodic": bool,
         },
     ),

@@ -33,6 +33,7 @@ class AdaptationSpec(SectionWithOwnOptions):
     """
 
     kind: ClassVar[str] = "adaptation"
+    added_later = frozenset({"configuration", "weight", "label", "candidates"})
 
     name: str = Field(min_length=1, max_length=64)
     configuration: str | None = Field(default=None, min_length=1, max_length=4)
@@ -110,7 +111,7 @@ class AdaptationSpec(SectionWithOwnOptions):
         """
         if not self.candidates:
             return [self]
-        values = self.model_dump(mode="json", exclude={"candidates"})
+        values = {"configuration": None, **self.model_dump(mode="json", exclude={"candidates"})}
         arms = []
         for chosen in product(*self.candidates.values()):
             combination = {**values, **dict(zip(self.candidates, chosen, strict=True))}
