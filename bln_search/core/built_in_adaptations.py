@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from importlib import import_module
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from annotated_types import Ge, Gt, Le, Lt
 
 from bln_search.core.adaptation_info import AdaptationInfo
 from bln_search.core.row_menu import check_menu
+
+
+class _MenuCheck:
+    """A check of the rows of a menu, which loads pydantic where it is used: every command imports this module."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> Any:
+        """Return the schema of the type, with the check behind it."""
+        core_schema = import_module("pydantic_core").core_schema
+        return core_schema.no_info_after_validator_function(check_menu, handler(source))
+
 
 _Positive = Annotated[float, Gt(0)]
 _NotNegative = Annotated[float, Ge(0)]
@@ -22,7 +33,7 @@ NONE = "none"
 BUILT_IN_ADAPTATIONS: Mapping[str, AdaptationInfo] = {
     "chooser": AdaptationInfo(
         "bln_search.adaptation.chooser:Chooser",
-        {"menu": Annotated[tuple[str, ...], AfterValidator(check_menu)]},
+        {"menu": Annotated[tuple[str, ...], _MenuCheck()]},
         default_configuration="T",
     ),
     "cotta": AdaptationInfo(
