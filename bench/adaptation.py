@@ -18,12 +18,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from bench.support.adaptation.chooser import measure_regret
 from bench.support.adaptation.claims import judge_order
 from bench.support.adaptation.cost import measure_cost
 from bench.support.adaptation.networks import EPOCHS, Split, load_or_train, load_split
 from bench.support.adaptation.runs import run_section
 from bench.support.adaptation.sections import MINI_BATCH, SECTIONS, SOURCE, TENT, Section
-from bench.support.adaptation.stream_data import StreamImages
+from bench.support.adaptation.stream_data import CLEAN, StreamImages, read_all
 from bench.support.reporting import finish, make_parser
 from bln_search.api.streams.ranked import RankedStreams, rank_streams
 from bln_search.core.stream_outcomes import StreamRecord
@@ -32,8 +33,10 @@ from bln_search.specs.sections.stream import StreamSpec
 SEEDS = (0, 1, 2)
 QUICK_TRAINING_IMAGES, QUICK_EPOCHS = 2_000, 1
 QUICK_IMAGES, QUICK_CONDITIONS, QUICK_ORDERS = 32, 2, 1
+CHOOSER_CONDITIONS = (CLEAN, "shot_noise", "motion_blur", "fog", "jpeg")
+CHOOSER_ORDERS, CHOOSER_IMAGES, CHOOSER_ROUNDS = 20, 192, 3
 MOVING_ARMS = ("moving 0.9", "moving 0.98", "moving 0.99")
-_CURVE_POINTS = 40
+_CURVE_POINTS, _CALIBRATION_IMAGES = 40, 2_560
 
 
 def describe_ranked(ranked: RankedStreams) -> dict[str, Any]:
@@ -85,6 +88,15 @@ def judge_claims(records: dict[str, list[StreamRecord]]) -> dict[str, Any]:
     return claims
 
 
+def measure_chooser(network: nn.Module, images: StreamImages, *, quick: bool) -> dict[str, Any]:
+    """Return the regret of the online chooser over random orders of recurring shifts of test images."""
+    calibration, _ = read_all(images.training(_CALIBRATION_IMAGES))
+    loaders = images.conditions(32 if quick else CHOOSER_IMAGES, CHOOSER_CONDITIONS[: 2 if quick else None])
+    data = {name: read_all(loader) for name, loader in loaders.items()}
+    rounds, orders = (2, 1) if quick else (CHOOSER_ROUNDS, CHOOSER_ORDERS)
+    return measure_regret(network, calibration, data, orders, rounds=rounds)
+
+
 def main() -> None:
     parser = make_parser(__doc__ or "")
     parser.add_argument("--folder", type=Path, help="of networks and records")
@@ -115,6 +127,7 @@ def main() -> None:
         return
     ranked = {name: _rank(of_section, sections[name]) for name, of_section in records.items()}
     cost = measure_cost(networks[seeds[0]], images, batches=2 if quick else 8, pairs=1 if quick else 3)
+    chooser = measure_chooser(networks[seeds[min(1, len(seeds) - 1)]], images, quick=quick)
     claims = judge_claims(records)
     for name, claim in claims.items():
         print(name, claim, flush=True)
@@ -124,6 +137,7 @@ def main() -> None:
         "errors": shuffled,
         "step_versus_plain": cost["step_versus_plain"],
         "cost": cost,
+        "chooser": chooser,
         "claims": claims,
         "sections": {name: describe_ranked(table) for name, table in ranked.items()},
         "curves": {name: make_curves(records[name]) for name in ("shuffled", "by_label")},

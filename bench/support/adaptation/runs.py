@@ -43,4 +43,5 @@ def run_section(
         partial.write_bytes(pickle.dumps(records))
         partial.rename(path)
     loaded: list[StreamRecord] = pickle.loads(path.read_bytes())
-    return loaded
+    methods = {arm["label"]: arm["name"] for arm in section.arms}
+    return [replace(record, method=methods[record.arm.partition(" (")[0]]) for record in loaded]

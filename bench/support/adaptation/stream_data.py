@@ -23,6 +23,12 @@ CLEAN = "clean"
 Loader = DataLoader[tuple[torch.Tensor, ...]]
 
 
+def read_all(loader: Loader) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the inputs (n, ...) and classes (n,) of a loader."""
+    inputs, labels = zip(*loader, strict=True)
+    return torch.cat(inputs), torch.cat(labels)
+
+
 class StreamImages:
     """Loaders of images under conditions.
 
