@@ -94,7 +94,7 @@ def measure_chooser(network: nn.Module, images: StreamImages, *, quick: bool) ->
     loaders = images.conditions(32 if quick else CHOOSER_IMAGES, CHOOSER_CONDITIONS[: 2 if quick else None])
     data = {name: read_all(loader) for name, loader in loaders.items()}
     rounds, orders = (2, 1) if quick else (CHOOSER_ROUNDS, CHOOSER_ORDERS)
-    return measure_regret(network, calibration, data, orders, rounds=rounds)
+    return {"orders": orders, **measure_regret(network, calibration, data, orders, rounds=rounds)}
 
 
 def main() -> None:
