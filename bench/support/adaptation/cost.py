@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import resource
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +14,7 @@ import bln_search
 from bench.support.adaptation.runs import POPULATION
 from bench.support.adaptation.sections import METHODS, MINI_BATCH, PLAIN
 from bench.support.adaptation.stream_data import StreamImages
-from bench.support.reporting import spread
+from bench.support.reporting import run_in_process, spread
 from bln_search.api.streams.ranked import RankedStreams
 
 CONDITION = "gaussian_noise"
@@ -51,14 +50,13 @@ def measure_cost(network: nn.Module, images: StreamImages, *, batches: int, pair
                 steps[arm["label"]].append(alone.arms[0].seconds_per_batch / plain)
         ratios.append(in_one_call / (time.perf_counter() - start))
         del together
-    before = _peak_memory()
-    run(arms)
-    after_short = _peak_memory()
-    _make_run(converted, images, 4 * batches)(arms)
     return {
         "step_versus_plain": {label: spread(values) for label, values in steps.items()},
         "one_call_over_separate_calls": spread(ratios),
-        "peak_memory_mb": {"before": before, "short": after_short, "four_times_as_long": _peak_memory()},
+        "memory": {
+            str(length): run_in_process("bench.support.adaptation.memory", str(length))[1]
+            for length in (batches, 4 * batches)
+        },
         "batches": batches,
         "batch_size": BATCH,
         "pairs": pairs,
@@ -82,8 +80,3 @@ def _make_run(network: nn.Module, images: StreamImages, batches: int) -> Callabl
         )
 
     return run
-
-
-def _peak_memory() -> float:
-    """Return the largest resident size of the process, in MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
