@@ -106,7 +106,7 @@ def test_candidates_are_selected_by_each_data_and_marked(networks, train_loader)
     assert by_data.keys() == {SelectionData.SOURCE, SelectionData.HELD_OUT, SelectionData.ORACLE}
     assert by_data[SelectionData.ORACLE].error <= min(arm.error for arm in by_data.values())
     assert by_data[SelectionData.HELD_OUT].error < by_data[SelectionData.SOURCE].error
-    assert "no one has these labels at inference" in str(ranked)
+    assert "no one has these labels" in " ".join(str(ranked).split())
     oracle = by_data[SelectionData.ORACLE].arm
     assert ranked.compared(oracle) is None
     assert ranked.comparison.recommended.name != oracle

@@ -24,6 +24,7 @@ READ = {
     "get_leaderboard",
     "get_analysis",
     "get_layers",
+    "get_streams",
     "list_probes",
     "get_checkpoint",
     "list_events",
@@ -131,6 +132,7 @@ def test_scope_limits_operations_and_hides_other_accounts(world, account, scope)
                 "revoke_token",
                 "get_analysis",
                 "get_layers",
+                "get_streams",
             )
             assert (answer.status_code == 404) == is_missing, operation
         if operation == "delete_study" and (foreign or scope is Scope.READ):

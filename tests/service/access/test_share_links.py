@@ -22,6 +22,7 @@ SHOWN = {
     *("/parts/difference", "/study.yaml"),
     *("/leaderboard", "/charts", "/charts/{name}.csv", "/charts/{name}.json", "/configurations/{code}"),
     *("/layers", "/layers/switches.json", "/layers/switches.csv"),
+    *("/streams", "/streams/{name}.json", "/streams/{name}.csv"),
     *("/trials", "/trials/{trial_id:number}", "/trials/{trial_id:number}/curve.json"),
     "/trials/{trial_id:number}/curve.csv",
 }
@@ -29,7 +30,7 @@ SHOWN = {
 
 SHOWN_BY_API = {
     *("", "/trials", "/trials/{trial_id:number}", "/evaluations", "/curves", "/leaderboard", "/events"),
-    *("/analysis", "/layers", "/probes"),
+    *("/analysis", "/layers", "/streams", "/probes"),
 }
 HIDDEN = {
     *("/repeat", "/fine-tune", "/share", "/share-links", "/checkpoints/{checkpoint_id:number}"),
@@ -95,7 +96,7 @@ def test_link_shows_exactly_these_pages_of_its_study(world, visitor, shared):
             response = visitor.get(address, follow_redirects=False)
             if path not in shown:
                 assert response.status_code in (303, 401, 403, 404, 405), address
-            elif "/layers" in path or path in ("/analysis",):
+            elif "/layers" in path or "/streams" in path or path == "/analysis":
                 assert response.status_code == 404, address  # there is none yet
             else:
                 assert response.status_code == 200, address
