@@ -9,11 +9,11 @@ from contextlib import contextmanager
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from bln_search.adaptation.method import check_logits
 from bln_search.core.errors import ModelError
 from bln_search.core.stream_outcomes import StreamOutcomes
+from bln_search.tasks.calibration import brier_scores, negative_log_likelihoods
 
 Predict = Callable[[], Tensor]
 """Returns logits (n, classes) of a mini-batch."""
@@ -80,11 +80,9 @@ class ArmRecord:
         if not bool(outputs.isfinite().all()):
             raise ModelError("its outputs are not finite")
         place = slice(self._place, self._place + n)
-        probabilities = F.softmax(outputs.double(), 1)
-        confidences, predicted = probabilities.max(1)
-        one_hot = F.one_hot(targets, outputs.shape[1])
-        self._losses[place] = F.cross_entropy(outputs.double(), targets, reduction="none").cpu().numpy()
-        self._brier[place] = torch.sum((probabilities - one_hot) ** 2, 1).cpu().numpy()
+        confidences, predicted = outputs.double().softmax(1).max(1)
+        self._losses[place] = negative_log_likelihoods(outputs, targets).cpu().numpy()
+        self._brier[place] = brier_scores(outputs, targets).cpu().numpy()
         self._confidences[place] = confidences.cpu().numpy()
         self._correct[place] = (predicted == targets).cpu().numpy()
         self._place += n

@@ -92,6 +92,17 @@ class RankedStreams(ResultTable):
             "–" if row is None or row.name == best else f"{row.difference:+.3f} [{row.low:+.3f}, {row.high:+.3f}]"
             for row in rows
         ]
+        numbers = [
+            ("difference to the best (95 %)", differences, f"difference: of the {self.score}", 4),
+            ("NLL", [_format_optional(arm.loss) for arm in self.arms], "NLL: cross-entropy in nats", 3),
+            (
+                "ECE",
+                [_format_optional(arm.calibration_error) for arm in self.arms],
+                "ECE: expected calibration error",
+                2,
+            ),
+            ("ms", [f"{1000 * arm.seconds_per_batch:.1f}" for arm in self.arms], "ms: milliseconds of a mini-batch", 1),
+        ]
         columns = [
             Column("arm", [arm.arm for arm in self.arms], is_key=True),
             Column("configuration", [arm.configuration for arm in self.arms], CellKind.CODE, drop_order=5),
@@ -102,33 +113,9 @@ class RankedStreams(ResultTable):
                 CellKind.NUMBER,
                 legend="error: mean and standard deviation over streams",
             ),
-            Column(
-                "difference to the best (95 %)",
-                differences,
-                CellKind.NUMBER,
-                legend=f"difference: of the {self.score}",
-                drop_order=4,
-            ),
-            Column(
-                "NLL",
-                [_format_optional(arm.loss) for arm in self.arms],
-                CellKind.NUMBER,
-                legend="NLL: cross-entropy in nats",
-                drop_order=3,
-            ),
-            Column(
-                "ECE",
-                [_format_optional(arm.calibration_error) for arm in self.arms],
-                CellKind.NUMBER,
-                legend="ECE: expected calibration error",
-                drop_order=2,
-            ),
-            Column(
-                "ms",
-                [f"{1000 * arm.seconds_per_batch:.1f}" for arm in self.arms],
-                CellKind.NUMBER,
-                legend="ms: milliseconds of a mini-batch",
-                drop_order=1,
+            *(
+                Column(name, cells, CellKind.NUMBER, legend=legend, drop_order=order)
+                for name, cells, legend, order in numbers
             ),
         ]
         return FittedTable(columns), [format_sentence(fact) for fact in self._facts()]
