@@ -21,7 +21,10 @@ from packaging.utils import canonicalize_name, parse_wheel_filename
 from bench.support.reporting import finish, make_parser, spread
 
 ROOT = Path(__file__).parents[1]
-EXTRAS = ("", "search", "service", "all")
+INTEGRATIONS = ("hub", "lightning", "mlflow", "optunahub", "tensorboard", "transformers", "wandb")
+EXTRAS = ("", "search", "service", "all", *INTEGRATIONS, "all,integrations")
+"""Sets of extras; the last one contains the others."""
+
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 _PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 _CONSTRAINED = ("--constraint", str(ROOT / "constraints.txt"))

@@ -252,6 +252,16 @@ IMPORTED = {
     "s3": {"s3fs"},
 }
 IMPORTED["all"] = set().union(*IMPORTED.values())
+INTEGRATIONS = {
+    "hub": {"huggingface_hub"},
+    "lightning": {"lightning"},
+    "mlflow": {"mlflow"},
+    "optunahub": {"optunahub"},
+    "tensorboard": {"tensorboard"},
+    "transformers": {"transformers", "accelerate"},
+    "wandb": {"wandb"},
+}
+IMPORTED |= INTEGRATIONS | {"integrations": set().union(*INTEGRATIONS.values())}
 """What each extra installs; the others are for benchmarks and for work on bln-search itself."""
 
 
