@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from bln_search.api.export.card_metadata import OwnCardContent, render_study_front_matter
 from bln_search.api.export.check import TOLERANCE, OutputParity
 from bln_search.api.export.description import (
     ExportDescription,
@@ -24,14 +25,15 @@ from bln_search.core.tasks import TaskName, describe_task
 from bln_search.specs.sections.space import format_point
 
 
-def render_study_model_card(export: StudyNetworkDescription, parity: OutputParity) -> str:
-    """The text of the model card, as Markdown."""
+def render_study_model_card(export: StudyNetworkDescription, parity: OutputParity, ranking: str | None = None) -> str:
+    """The text of the model card, as Markdown with front matter. ranking: the ranked table, as Markdown."""
     origin = export.origin
     method = export.normalization.method.upper()
     point = f" ({format_point(origin.parameters)})" if origin.parameters else ""
     title = f"{export.model.name} with {method} on {origin.data['name']}, {export.row.configuration}"
     return "\n".join(
         [
+            render_study_front_matter(title, export, parity),
             f"# {title}\n",
             f"A network of the study `{origin.study}`, arm `{origin.arm}`{point}, trained from seed {origin.seed}; "
             f"weights of epoch {origin.epoch}. Exported by bln-search {export.versions['bln_search']}.\n",
@@ -42,6 +44,7 @@ def render_study_model_card(export: StudyNetworkDescription, parity: OutputParit
             *_statistic_source_lines(export),
             "## Figures\n",
             *_metrics_table_lines(export, parity),
+            *_ranking_lines(ranking),
             *_output_parity_lines(parity),
             "## Limits\n",
             *_limitation_lines(export),
@@ -55,6 +58,8 @@ import bln_search
 model = bln_search.load("this folder")  # pip install 'bln-search'
 outputs = model(inputs)                 # inputs as the data set gives them
 ```
+
+From the Hugging Face Hub: `from_pretrained("user/name")` of `bln_search.integrations.huggingface_hub`.
 """
 
 
@@ -179,12 +184,18 @@ def _limitation_lines(export: StudyNetworkDescription) -> list[str]:
     ]
 
 
-def render_own_network_model_card(export: OwnNetworkDescription, parity: OutputParity) -> str:
-    """The text of the model card, as Markdown."""
+def _ranking_lines(ranking: str | None) -> list[str]:
+    return [] if ranking is None else ["## How it was chosen\n", ranking]
+
+
+def render_own_network_model_card(export: OwnNetworkDescription, parity: OutputParity, content: OwnCardContent) -> str:
+    """The text of the model card, as Markdown with front matter."""
+    methods = [layer.method for layer in export.layers.values()]
     return "\n".join(
         [
+            content.render_front_matter(export.network, methods),
             f"# {export.network}\n",
-            f"A network with the inference configurations below. Exported by bln-search "
+            f"A network with the inference configurations below. {_training_data_text(content)} Exported by bln-search "
             f"{export.versions['bln_search']}.\n",
             "## Loading\n",
             *_own_loading_lines(export),
@@ -196,9 +207,23 @@ def render_own_network_model_card(export: OwnNetworkDescription, parity: OutputP
             *_layer_table_lines(export.layers),
             "",
             *_batch_dependence_lines(export, export.largest_batch_size, is_independent=export.deterministic),
+            *_ranking_lines(content.ranking),
             *_output_parity_lines(parity),
+            "## Limits\n",
+            "- bln-search saw example inputs of this network, not its training: quality on other data is not known.",
+            *(
+                ["- The row was chosen on the examples of its table, so its figures are optimistic."]
+                * bool(content.ranking)
+            ),
+            "",
         ]
     )
+
+
+def _training_data_text(content: OwnCardContent) -> str:
+    if content.datasets:
+        return f"Trained on {', '.join(f'`{name}`' for name in content.datasets)}."
+    return "The author of this card should say on what it was trained."
 
 
 def _own_loading_lines(export: OwnNetworkDescription) -> list[str]:

@@ -42,13 +42,19 @@ class OutputParityAtBatchSize:
 
 @dataclass(frozen=True)
 class ProgramFigures:
-    """What an exported program achieves on the test split. The accuracy is a fraction, None for a task without."""
+    """What an exported program achieves on the test split.
+
+    Attributes:
+        accuracy: A fraction; None for a task without.
+        loss_deviation: Standard deviation of the loss over examples (n − 1 in the denominator); None if it is unknown.
+    """
 
     form: str
     examples: int
     batch_size: int
     loss: float
     accuracy: float | None
+    loss_deviation: float | None = None
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ WEIGHTS_FILE, CONFIGURATION_FILE = "model.safetensors", "configuration.json"
 TORCH_PROGRAM, ONNX_PROGRAM = "model.pt2", "model.onnx"
 STREAM_FILE = "stream.safetensors"
 PARITY_FILE, CARD_FILE = "parity.json", "README.md"
+FORM_FILES = frozenset({WEIGHTS_FILE, TORCH_PROGRAM, ONNX_PROGRAM, STREAM_FILE})
+"""Files that configuration.json may name."""
 
 
 def check_export_target_replaceable(folder: Path, *, overwrite: bool) -> None:
@@ -63,7 +65,7 @@ def read_export_description(folder: Path) -> StudyNetworkDescription | OwnNetwor
         raise DataError(
             f"{folder} is not an export of bln-search: {CONFIGURATION_FILE} cannot be read ({reason})"
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is damaged, it is not JSON: {error}; export the network again") from None
     number = content.get("format") if isinstance(content, dict) else None
     if number is None:

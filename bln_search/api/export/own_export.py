@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from bln_search.adaptation.adaptive_network import AdaptiveNetwork
 from bln_search.api.apply import Choice, apply_configuration
 from bln_search.api.arguments import ExportFormatName, check_network_is_module
+from bln_search.api.export.card_figures import make_own_card_content
 from bln_search.api.export.cards import render_own_network_model_card
 from bln_search.api.export.description import (
     NETWORK_FORMAT,
@@ -34,6 +35,7 @@ from bln_search.api.export.writing import (
     write_and_compare_export,
 )
 from bln_search.api.inputs.network_calls import find_failing_layer
+from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.enums import ExportFormat, parse_enum
 from bln_search.core.errors import BatchDependenceWarning, BlnSearchError, ExportError
 from bln_search.core.method import Method
@@ -83,6 +85,8 @@ def export(
     configuration: Choice | None = None,
     formats: Iterable[ExportFormatName | ExportFormat] = ("safetensors", "torch_export", "onnx"),
     overwrite: bool = False,
+    ranked: RankedConfigurations | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> ExportReport:
     """Write your own network with its configuration into a folder, atomically.
 
@@ -97,6 +101,9 @@ def export(
         configuration: As for `apply_configuration`; by default the configuration that the network has.
         formats: What is written: `safetensors`, `torch_export` and `onnx`, which needs the extra `export`.
         overwrite: Replace an earlier export.
+        ranked: The table of `configuration`, for the model card: verdict, first rows, and figures of the exported row.
+        metadata: Keys of the model card's front matter as the Hugging Face Hub specifies them, such as `license`. With
+            `pipeline_tag` and `datasets` the figures of the exported row are a `model-index`.
 
     Returns:
         What was written.
@@ -108,7 +115,8 @@ def export(
         ModelError: The network has no normalization layers, or the configuration does not belong to it.
         DataError: The example inputs are not tensors with examples on the first axis.
         StorageFullError: The disk is full.
-        ValueError: There is no such format.
+        ValueError: There is no such format, `configuration` is a row of another table than `ranked`, or `metadata` has
+            a value that YAML does not have.
         TypeError: `formats` is not a list.
 
     Example:
@@ -123,6 +131,7 @@ def export(
             'torch.export.save(network.to_program(inputs), "chooser.pt2")'
         )
     kinds = _parse_export_formats(formats)
+    card = make_own_card_content(configuration, ranked, metadata)
     path = Path(folder)
     check_export_possible(path, kinds, overwrite=overwrite)
     examples = parse_example_inputs(example_inputs, network)
@@ -134,7 +143,7 @@ def export(
     plan = ExportPlan(
         network=exported,
         description=_describe_own_network(exported, examples, sizes_in_limit, limit),
-        card=render_own_network_model_card,
+        card=partial(render_own_network_model_card, content=card),
         examples=examples,
         inputs_text=_INPUTS_TEXT,
         sizes=sizes_in_limit,

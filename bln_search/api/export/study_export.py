@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -85,6 +86,7 @@ class TrainedRow:
         batch_size: The inference mini-batch size of the row.
         figures: Loss and accuracy of the row by split.
         code_changes: How the code of the study's results changed, in sentences.
+        ranking: The verdict on the ranked table and its first rows, as Markdown for the card; None to leave it out.
     """
 
     study: str
@@ -96,6 +98,7 @@ class TrainedRow:
     batch_size: int
     figures: ExportedRowMetrics
     code_changes: tuple[str, ...] = ()
+    ranking: str | None = None
 
     @property
     def row_label(self) -> str:
@@ -144,7 +147,7 @@ def export_trained_row(
     plan = ExportPlan(
         network=exported,
         description=description,
-        card=render_study_model_card,
+        card=partial(render_study_model_card, ranking=row.ranking),
         examples=ExampleInputs((inputs,), {}, ("inputs",)),
         inputs_text=f"the first {len(inputs)} examples of the test split of {data.name}, as the data set gives them",
         sizes=_COMPARED_SIZES,
@@ -297,10 +300,11 @@ def _measure_program_on_test_split(form: str, program: Program, row: TrainedRow,
         losses.append(scores[0].double())
         correct.append(scores[1])
     accuracy = torch.cat(correct).double().mean().item() if task.description.has_accuracy else None
-    loss = torch.cat(losses).mean().item()
+    of_examples = torch.cat(losses)
+    loss, deviation = of_examples.mean().item(), of_examples.std().item()
     in_table = row.figures.this_seed.get(Split.TEST.value)
     if in_table is None or abs(loss - in_table.loss) <= _LOSS_TOLERANCE * max(1.0, abs(in_table.loss)):
-        return ProgramFigures(form, n, row.batch_size, loss, accuracy)
+        return ProgramFigures(form, n, row.batch_size, loss, accuracy, deviation if math.isfinite(deviation) else None)
     raise ExportError(
         f"{row.row_label} has a test loss of {in_table.loss:.4f} in the ranked table, but the exported program "
         f"({form}) has {loss:.4f} on the same {n} examples; nothing was written: the "

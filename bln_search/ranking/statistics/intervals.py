@@ -55,6 +55,19 @@ def t_interval_from_deviation(mean: float, deviation: float | None, n: int) -> C
     return ConfidenceInterval(mean, two_sided_t_quantile(CONFIDENCE_LEVEL, n - 1) * deviation / math.sqrt(n), n)
 
 
+def wilson_interval(fraction: float, n: int) -> tuple[float, float]:
+    """Ends of the score interval of a proportion (Wilson 1927), between 0 and 1.
+
+    Args:
+        fraction: The observed fraction of n draws.
+        n: Number of draws, at least 1.
+    """
+    z = statistics.NormalDist().inv_cdf((1 + CONFIDENCE_LEVEL) / 2)
+    centre = (fraction + z * z / (2 * n)) / (1 + z * z / n)
+    half = z * math.sqrt(fraction * (1 - fraction) / n + z * z / (4 * n * n)) / (1 + z * z / n)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
 def welch_interval(first: Sequence[float], second: Sequence[float]) -> ConfidenceInterval:
     """Difference of the means of two independent samples (first − second) with Welch's t interval (1947).
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import yaml
-
 from bln_search.ranking.network_check import CheckedVariant, NetworkCheck
+from bln_search.reports.card_front_matter import LIBRARY, CardMetric, CardResult, render_front_matter
 from bln_search.reports.check.sentences import VARIANT_SENTENCES, verdict_sentence
 from bln_search.reports.formatting import format_loss
 
@@ -22,25 +21,9 @@ def render_check_model_card(check: NetworkCheck, *, name: str, data: str, task: 
     """
     row = check.find(check.chosen)
     assert row is not None
-    front = {
-        "tags": ["batch-normalization", "bln-search"],
-        "model-index": [
-            {
-                "name": name,
-                "results": [
-                    {
-                        "task": {"type": task},
-                        "dataset": {"name": data, "type": data.lower().replace(" ", "-")},
-                        "metrics": _metrics(check, row),
-                    }
-                ],
-            }
-        ],
-    }
+    result = CardResult(task, data.lower().replace(" ", "-"), data, _metrics(check, row))
     lines = [
-        "---",
-        yaml.safe_dump(front, sort_keys=False, allow_unicode=True).strip(),
-        "---",
+        render_front_matter({"tags": ["batch-normalization", LIBRARY]}, name, [result]).rstrip(),
         f"# {name}",
         "",
         "## Statistics of the normalization layers",
@@ -59,12 +42,12 @@ def render_check_model_card(check: NetworkCheck, *, name: str, data: str, task: 
     return "\n".join(lines) + "\n"
 
 
-def _metrics(check: NetworkCheck, row: CheckedVariant) -> list[dict[str, object]]:
-    metrics: list[dict[str, object]] = []
+def _metrics(check: NetworkCheck, row: CheckedVariant) -> list[CardMetric]:
+    metrics = []
     if row.accuracy is not None:
-        metrics.append({"type": "accuracy", "value": round(row.accuracy, 6), "name": "accuracy"})
+        metrics.append(CardMetric("accuracy", row.accuracy, "accuracy"))
     if row.loss is not None:
-        metrics.append({"type": "loss", "value": round(row.loss, 6), "name": f"mean {check.loss_name}"})
+        metrics.append(CardMetric("loss", row.loss, f"mean {check.loss_name}"))
     return metrics
 
 

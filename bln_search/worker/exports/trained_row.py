@@ -9,8 +9,9 @@ from bln_search.api.export.study_export import TrainedRow
 from bln_search.core.errors import ExportError
 from bln_search.core.exports import ExportRecord
 from bln_search.core.records import Evaluation, RowKey
-from bln_search.ranking.leaderboard import LeaderboardRow
+from bln_search.ranking.leaderboard import Leaderboard, LeaderboardRow
 from bln_search.ranking.metrics import SplitMetrics
+from bln_search.reports.card_ranking import render_card_ranking
 from bln_search.specs.records import StudyRecord, TrialRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.storage.results.evaluations import EvaluationRecord
@@ -20,12 +21,13 @@ from bln_search.worker.study_code import check_code_of_study
 def load_trained_row(
     ledger: Ledger,
     study: StudyRecord,
+    board: Leaderboard,
     row: LeaderboardRow,
     trial: TrialRecord,
     *,
     accept_code_change: bool = False,
 ) -> TrainedRow:
-    """The network of a trial of the row.
+    """The network of a trial of a row of the board.
 
     Raises:
         CodeChangedError: The code of a plugin is not that of the network, and the change is not accepted.
@@ -36,6 +38,7 @@ def load_trained_row(
         for record in ledger.results.list_clean_evaluations(study.id)
         if record.seed == trial.seed and _is_evaluation_of_row(record, row)
     ]
+    stored = ledger.analyses.find_current_analysis(study.id)
     return TrainedRow(
         study=study.name,
         study_digest=study.spec.digest,
@@ -46,6 +49,7 @@ def load_trained_row(
         batch_size=row.batch_size,
         figures=_make_export_metrics(row, evaluations),
         code_changes=() if code is None else code.change_sentences,
+        ranking=render_card_ranking(board, None if stored is None else stored.analysis),
     )
 
 
@@ -63,7 +67,9 @@ def load_requested_row(ledger: Ledger, record: ExportRecord) -> TrainedRow:
     row = next((row for row in board.rows if row.key == record.key.row), None)
     if row is None:
         raise ExportError(f"the leaderboard has no row {record.key.row.arm_configuration_and_estimate_label} any more")
-    return load_trained_row(ledger, study, row, ledger.exports.get_trial_to_export(study.id, row.key, record.seed))
+    return load_trained_row(
+        ledger, study, board, row, ledger.exports.get_trial_to_export(study.id, row.key, record.seed)
+    )
 
 
 def _is_evaluation_of_row(record: EvaluationRecord, row: LeaderboardRow) -> bool:

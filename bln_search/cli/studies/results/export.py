@@ -209,7 +209,7 @@ def export_from_database(
     from bln_search.data import load_data_set
     from bln_search.worker.exports.trained_row import load_trained_row
 
-    trained = load_trained_row(ledger, study_record, row, trial, accept_code_change=accept_code_change)
+    trained = load_trained_row(ledger, study_record, board, row, trial, accept_code_change=accept_code_change)
     spec = trained.trial.data
     data_set = load_data_set(spec.name, data or settings.data_folder, settings.cache, spec.own_options)
     progress(f"exporting {trained.row_label}")
