@@ -24,6 +24,7 @@ BlnSearchError
 ├── TokenManagementError           a token is unknown, or lacks the scope for a request
 ├── MissingPackageError  a package that a function needs is not installed
 ├── ExportError          a network cannot be exported
+├── HubError             the Hugging Face Hub cannot be reached, or refuses a request
 ├── ExportLimitError     an account has as many open exports as are allowed
 ├── StorageFullError     the disk is full
 ├── CheckpointStoreError a checkpoint store cannot be reached, or refuses access
@@ -167,6 +168,10 @@ class MissingPackageError(BlnSearchError):
 
 class ExportError(BlnSearchError):
     """A network cannot be exported; nothing was written."""
+
+
+class HubError(BlnSearchError):
+    """The Hugging Face Hub cannot be reached, or refuses a request."""
 
 
 class ExportLimitError(BlnSearchError):
