@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from bln_search.api.compared_scores import ComparedScore, ComparedScores
-from bln_search.api.score_table import is_study, read_score_table
+from bln_search.api.score_table import NAMES_OF_AN_ARRAY, ScoreTable, is_instance_of, read_score_table
+from bln_search.api.study_table import StudyReading
 from bln_search.core.errors import DataError
 from bln_search.ranking.comparison import Verdict
 from bln_search.ranking.paired.compare import TableComparison, compare_with_best, mean_difference
@@ -50,9 +51,25 @@ def compare(
     Raises:
         DataError: The scores cannot be compared; the message says which, and what to do.
     """
-    scores = read_score_table(table, names, seed)
-    if is_study(table):
-        lower_is_better = table.direction.name == "MINIMIZE"
+    if not is_instance_of(table, "optuna", "Study"):
+        scores = read_score_table(table, names)
+    elif names is None:
+        scores = StudyReading(seed).read(table)
+    else:
+        raise DataError(NAMES_OF_AN_ARRAY)
+    return compare_scores(scores, lower_is_better=lower_is_better, practical=practical, current=current)
+
+
+def compare_scores(
+    scores: ScoreTable, *, lower_is_better: bool = True, practical: float | None = None, current: str | None = None
+) -> ComparedScores:
+    """Compare the rows of a table; see `compare`.
+
+    Raises:
+        DataError: An argument is not possible.
+    """
+    if scores.lower_is_better is not None:
+        lower_is_better = scores.lower_is_better
     if practical is not None and not 0 <= practical < math.inf:
         raise DataError(f"practical={practical}: the difference up to which rows are equal is a number of at least 0")
     if current is not None and current not in scores.names:
@@ -61,7 +78,10 @@ def compare(
     losses = losses[np.argsort(losses.mean(axis=(1, 2)))]  # random draws do not depend on the order of the seeds
     outcomes = OutcomeTable(losses, np.zeros(losses.shape, np.bool_), has_correctness=False)
     compared = compare_with_best(
-        outcomes, margin=practical, preferred=None if current is None else [name == current for name in scores.names]
+        outcomes,
+        margin=practical,
+        level=scores.level,
+        preferred=None if current is None else [name == current for name in scores.names],
     )
     names = [scores.names[row] for row in compared.order]
     rows = _compared_scores(names, compared, lower_is_better=lower_is_better)
@@ -86,6 +106,8 @@ def compare(
         examples=losses.shape[2],
         optimism=compared.optimism,
         required=compared.required if verdict is Verdict.CANNOT_TELL else None,
+        left_out=scores.left_out,
+        level=scores.level,
     )
 
 

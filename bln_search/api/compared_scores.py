@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
 from bln_search.api.ranked.charted_table import ChartedTable
 from bln_search.api.ranked.result_table import Record
 from bln_search.ranking.comparison import RequiredData, RowVerdict, Verdict
+from bln_search.ranking.statistics.intervals import ALPHA
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.comparison import differences_chart
 from bln_search.reports.charts.drawn_rows import IN_USE, RECOMMENDED
@@ -34,6 +36,9 @@ _NOTES = (
 )
 _SAME_DIFFERENCE = 1e-9
 """Relative width of an interval up to which all differences are equal but for rounding."""
+
+_MAX_LEFT_OUT = 3
+"""Number of rows that were left out, and are named under the table."""
 
 _DROP_P_BEST, _DROP_MEAN, _DROP_P, _DROP_VERDICT = range(1, 5)
 
@@ -78,6 +83,8 @@ class ComparedScores(ChartedTable):
         examples: Number of examples; 1 where a seed has one score.
         optimism: Selection bias: expected amount by which the mean score of the best row is too good.
         required: About how much data would decide; None where it is decided.
+        left_out: Why each row that was not compared was left out, by its name.
+        level: Significance level of the verdicts: below 5 % where earlier looks at the scores spent a part of it.
     """
 
     rows: tuple[ComparedScore, ...]
@@ -89,6 +96,8 @@ class ComparedScores(ChartedTable):
     examples: int
     optimism: float
     required: RequiredData | None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    level: float = ALPHA
 
     @property
     def best(self) -> ComparedScore:
@@ -174,7 +183,7 @@ class ComparedScores(ChartedTable):
         columns = [
             recommended_mark_column([row == self.recommended for row in self.rows]),
             Column("row", [row.name for row in self.rows], is_key=True),
-            verdict_column([row.verdict for row in self.rows], _DROP_VERDICT),
+            verdict_column([row.verdict for row in self.rows], _DROP_VERDICT, level=self.level),
             Column("mean", means, CellKind.NUMBER, legend=f"mean: {self._direction}", drop_order=_DROP_MEAN),
             Column(_HEADINGS[2], differences, CellKind.NUMBER, legend=_NOTES[0]),
             Column(_HEADINGS[3], p_values, CellKind.NUMBER, legend=_NOTES[1], drop_order=_DROP_P),
@@ -202,12 +211,23 @@ class ComparedScores(ChartedTable):
             f"the answer is for {scope} ({data})",
             self._margin_text,
             *([bias] if self.optimism else []),
+            *self._left_out_texts(),
+            *(
+                []
+                if self.level == ALPHA
+                else [f"verdicts have an error rate of {self.level:.1%}: pruning spent the rest"]
+            ),
             *(
                 f"the difference of {name} is the same everywhere: p is too small if scores are rounded"
                 for name in same
             ),
         )
         return [format_sentence(fact) for fact in facts]
+
+    def _left_out_texts(self) -> list[str]:
+        texts = [f"left out: {name} ({reason})" for name, reason in self.left_out.items()]
+        further = len(texts) - _MAX_LEFT_OUT
+        return texts[:_MAX_LEFT_OUT] + ([f"{further} further rows are left out (`left_out`)"] if further > 0 else [])
 
     @property
     def _margin_text(self) -> str:

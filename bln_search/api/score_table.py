@@ -1,10 +1,10 @@
-"""Scores of rows under seeds, from data frames, dictionaries, arrays and studies of Optuna."""
+"""Scores of rows under seeds, from data frames, dictionaries and arrays."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
@@ -12,12 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
+from bln_search.ranking.statistics.intervals import ALPHA
 
 Floats = NDArray[np.float64]
 Cell = tuple[str, Hashable, Hashable]
 """Name of the row, seed and example of a score; the example is None where a seed has one score."""
 
 _ROW_COLUMNS = "row", "arm"
+NAMES_OF_AN_ARRAY = "names= belongs to an array: the rows of this table have names already"
 
 
 @dataclass(frozen=True)
@@ -28,11 +30,17 @@ class ScoreTable:
         names: Name of each row.
         seeds: Name of each seed, for messages.
         scores: Scores, (S seeds, K rows, N examples); N = 1 without examples.
+        lower_is_better: Whether lower scores are better; None where the table does not say.
+        left_out: Why each row that is not in the table was left out, by its name.
+        level: Significance level of the verdicts.
     """
 
     names: Sequence[str]
     seeds: Sequence[Hashable]
     scores: Floats
+    lower_is_better: bool | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    level: float = ALPHA
 
     def __post_init__(self) -> None:
         """Raise DataError for scores that cannot be compared."""
@@ -49,32 +57,25 @@ class ScoreTable:
         invalid = np.argwhere(~np.isfinite(self.scores))
         if len(invalid):
             seed, row, example = invalid[0]
-            place = _describe_cell((self.names[row], self.seeds[seed], example if self.scores.shape[2] > 1 else None))
+            place = describe_cell((self.names[row], self.seeds[seed], example if self.scores.shape[2] > 1 else None))
             raise DataError(
                 f"{place} has the score {self.scores[seed, row, example]} ({len(invalid)} of {self.scores.size} scores "
                 "are missing or not finite): add the score, or leave the row or the seed out"
             )
 
 
-def read_score_table(table: Any, names: Iterable[str] | None, seed: str) -> ScoreTable:
+def read_score_table(table: Any, names: Iterable[str] | None) -> ScoreTable:
     """The scores of a table in any of the forms of `bln_search.compare`, whose arguments these are.
 
     Raises:
         DataError: The scores cannot be compared.
     """
-    is_named = isinstance(table, Mapping) or is_instance_of(table, "pandas", "DataFrame") or is_study(table)
+    is_named = isinstance(table, Mapping) or is_instance_of(table, "pandas", "DataFrame")
     if is_named and names is not None:
-        raise DataError("names= belongs to an array: the rows of this table have names already")
-    if is_study(table):
-        return _read_study(table, seed)
+        raise DataError(NAMES_OF_AN_ARRAY)
     if isinstance(table, Mapping):
         return _read_mapping(table)
     return _read_frame(table) if is_named else _read_array(table, names)
-
-
-def is_study(table: Any) -> bool:
-    """Whether the table is a study of Optuna."""
-    return is_instance_of(table, "optuna", "Study")
 
 
 def is_instance_of(value: Any, package: str, name: str) -> bool:
@@ -151,7 +152,7 @@ def _read_frame(frame: Any) -> ScoreTable:
     if frame[labels].isna().any(axis=None):
         raise DataError(f"a line of the table has no {' or no '.join(labels)}: name the row and the seed of each score")
     cells = zip(*(frame[name].tolist() for name in labels), strict=True)
-    return _table_of_cells(
+    return table_of_cells(
         ((str(cell[0]), cell[1], cell[2] if len(cell) > 2 else None), score)
         for cell, score in zip(cells, frame["score"].tolist(), strict=True)
     )
@@ -170,38 +171,22 @@ def _read_wide_frame(frame: Any) -> ScoreTable:
     return ScoreTable([str(name) for name in frame.columns], frame.index.tolist(), scores[:, :, None])
 
 
-def _read_study(study: Any, seed: str) -> ScoreTable:
-    if len(study.directions) > 1:
-        raise DataError(f"the study has {len(study.directions)} objectives: rows are compared by one score")
-    trials = [(_cell_of_trial(trial, seed), trial) for trial in study.trials]
-    completed = [(cell, trial.value) for cell, trial in trials if trial.state.name == "COMPLETE"]
-    cells = {cell for cell, _ in completed}
-    for cell, trial in trials:
-        if cell not in cells:
-            raise DataError(
-                f"trial {trial.number} is {trial.state.name}, and no completed trial has its parameters and seed: run "
-                "it again, or give a study without it"
-            )
-    return _table_of_cells(completed)
+def table_of_cells(
+    scores: Iterable[tuple[Cell, Any]],
+    *,
+    lower_is_better: bool | None = None,
+    left_out: Mapping[str, str] | None = None,
+    level: float = ALPHA,
+) -> ScoreTable:
+    """The table with these cells, each of which is needed once.
 
-
-def _cell_of_trial(trial: Any, seed: str) -> Cell:
-    values = {**trial.user_attrs, **trial.params}
-    if seed not in values:
-        raise DataError(
-            f"trial {trial.number} has no parameter and no user attribute {seed!r}: seed= names the one that holds the "
-            "seed"
-        )
-    row = ", ".join(f"{name}={value}" for name, value in sorted(trial.params.items()) if name != seed)
-    return row, values[seed], None
-
-
-def _table_of_cells(scores: Iterable[tuple[Cell, Any]]) -> ScoreTable:
-    """The table with these cells, each of which is needed once."""
+    Raises:
+        DataError: A cell is missing or repeated, or the scores cannot be compared.
+    """
     cells: dict[Cell, Any] = {}
     for cell, score in scores:
         if cell in cells:
-            raise DataError(f"{_describe_cell(cell)} has two scores: each row has one score under each seed")
+            raise DataError(f"{describe_cell(cell)} has two scores: each row has one score under each seed")
         cells[cell] = score
     names = list(dict.fromkeys(row for row, _, _ in cells))
     seeds = list(dict.fromkeys(seed for _, seed, _ in cells))
@@ -210,13 +195,15 @@ def _table_of_cells(scores: Iterable[tuple[Cell, Any]]) -> ScoreTable:
     missing = [(row, seed, example) for seed, row, example in needed if (row, seed, example) not in cells]
     if missing:
         raise DataError(
-            f"{_describe_cell(missing[0])} has no score ({len(missing)} of {len(needed)} are missing): every row needs "
+            f"{describe_cell(missing[0])} has no score ({len(missing)} of {len(needed)} are missing): every row needs "
             "the same seeds and examples. Add the scores, or leave the row or the seed out"
         )
     values = _to_floats([cells[row, seed, example] for seed, row, example in needed], "the scores")
-    return ScoreTable(names, seeds, values.reshape(len(seeds), len(names), len(examples)))
+    values = values.reshape(len(seeds), len(names), len(examples))
+    return ScoreTable(names, seeds, values, lower_is_better, left_out or {}, level)
 
 
-def _describe_cell(cell: Cell) -> str:
+def describe_cell(cell: Cell) -> str:
+    """The row, the seed and the example, if there is one, in words."""
     row, seed, example = cell
     return f"row {row!r}, seed {seed}" + ("" if example is None else f", example {example}")

@@ -10,6 +10,9 @@ they happen, and whatever decides that there is a next one, the shares add up to
 - Looks at a growing part of a split whose size is known: a look spends the share of the examples that were read since
   the look before (the linear spending function of Kim & DeMets 1987). An eighth of the examples spends an eighth of the
   error rate, because few examples find only large differences, whose p values are small at any share.
+- Rows that arrive one after another, each of which is looked at after every seed from the third on: half of the error
+  rate is spent on ending rows, half is kept for the comparison of those that are complete. Neither the number of rows
+  nor that of seeds is known, so both shares decrease such that they add up to at most 1.
 """
 
 from __future__ import annotations
@@ -60,3 +63,28 @@ def level_of_stage(earlier: int, examples: int, total: int) -> float:
         total: Number of examples of the split.
     """
     return ALPHA * (examples - earlier) / total
+
+
+FIRST_SEEDS_OF_NEWCOMER = 3
+"""Number of seeds at the first look at a row that has just arrived."""
+
+LEVEL_AFTER_NEWCOMERS = ALPHA / 2
+"""Significance level of the comparison of complete rows, after looks at rows as they arrived."""
+
+_ROWS_OF_HALF = 50
+"""Number of rows on which half of the error rate of ending rows is spent."""
+
+
+def level_of_newcomer(earlier: int, seeds: int) -> float:
+    """Significance level of a look at a row that has just arrived.
+
+    The shares 1/(n − 2)(n − 1) of the looks at n = 3, 4, … seeds add up to 1. So do the shares h/(k + h − 1)(k + h) of
+    rows with k = 1, 2, … rows before them.
+
+    Args:
+        earlier: Number of rows before it, at least 1.
+        seeds: Number of its seeds, at least `FIRST_SEEDS_OF_NEWCOMER`.
+    """
+    look = seeds - FIRST_SEEDS_OF_NEWCOMER + 1
+    of_row = _ROWS_OF_HALF / ((earlier + _ROWS_OF_HALF - 1) * (earlier + _ROWS_OF_HALF))
+    return (ALPHA - LEVEL_AFTER_NEWCOMERS) * of_row / (look * (look + 1))

@@ -219,15 +219,17 @@ def test_a_table_that_cannot_be_compared_is_refused_with_the_place(table, option
         compare(table, **options)
 
 
-def test_a_trial_without_a_score_is_refused_unless_it_was_repeated():
+def test_a_row_with_a_failed_trial_is_left_out_with_the_reason_unless_it_was_repeated():
     study = make_study(SCORES)
     failed = {"state": optuna.trial.TrialState.FAIL, "distributions": study.trials[0].distributions}
     study.add_trial(optuna.trial.create_trial(params={"optimizer": "adam", "seed": 0}, **failed))
-    assert len(compare(study).rows) == 3
-    incomplete = make_study(SCORES[:5])
-    incomplete.add_trial(optuna.trial.create_trial(params={"optimizer": "adam", "seed": 5}, **failed))
-    with pytest.raises(DataError, match="trial 15 is FAIL, and no completed trial has its parameters and seed"):
-        compare(incomplete)
+    assert (len(compare(study).rows), compare(study).left_out) == (3, {})
+    incomplete = optuna.create_study()
+    incomplete.add_trials([trial for trial in study.trials if trial.state.name == "FAIL" or trial.number != 0])
+    result = compare(incomplete)
+    assert [row.name for row in result.rows] == ["optimizer=lion", "optimizer=sgd"]
+    assert result.left_out == {"optimizer=adam": "trial 17 failed"}
+    assert "Left out: optimizer=adam (trial 17 failed)." in str(result)
 
 
 @pytest.mark.parametrize(("error", "recommended"), [(0.025, "best"), (0.035, "used")])

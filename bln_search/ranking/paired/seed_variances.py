@@ -123,22 +123,25 @@ class SeedVariances:
         return _upper_tail(np.abs(mean)[:, None] / np.sqrt(variances), degrees * ratios * ratios)
 
 
-def estimate_seed_variances(variances: Floats, degrees: int, pairs: Pairs, num_rows: int) -> SeedVariances:
+def estimate_seed_variances(
+    variances: Floats, degrees: int | NDArray[np.int64], pairs: Pairs, num_rows: int
+) -> SeedVariances:
     """Estimate the distribution of the variance of each pair.
 
     Args:
         variances: Estimated variance of the mean difference of each pair from seeds, (P,); not all of them 0.
-        degrees: Degrees of freedom of each of them.
+        degrees: Degrees of freedom of all of them, or of each, (P,).
         pairs: First and second row of each pair, (P,) each: all pairs of the rows or a part of them.
         num_rows: Number of rows.
     """
     floor = _SMALLEST_SHARE * float(variances[variances > 0].min())
     logs = np.log(np.maximum(variances, floor))
-    step = min(_LOG_STEP, np.sqrt(0.5 / degrees))  # half the standard deviation of a log variance
+    step = min(_LOG_STEP, np.sqrt(0.5 / np.max(degrees)))  # half the standard deviation of a log variance
     size = 1 + int(np.ceil((logs.max() - logs.min() + _BELOW + _ABOVE) / step))
     grid = np.linspace(logs.min() - _BELOW, logs.max() + _ABOVE, size)
-    ratios = degrees / 2 * np.exp(logs[:, None] - grid)
-    log_likelihood = degrees / 2 * np.log(ratios) - ratios
+    halves = np.reshape(degrees, (-1, 1)) / 2
+    ratios = halves * np.exp(logs[:, None] - grid)
+    log_likelihood = halves * np.log(ratios) - ratios
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
     base = np.full(size, _BASE_ROWS / size)
     share = (num_rows - 1) / len(variances)  # pairs of R rows count as R − 1, as many as are independent
