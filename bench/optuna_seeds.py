@@ -91,7 +91,7 @@ def choose_by_tpe(trial: optuna.Trial, _: np.random.Generator) -> tuple[float, f
 def choose_after_luck(trial: optuna.Trial, _: np.random.Generator) -> tuple[float, float]:
     """An arm as good as the best one while that has been lucky; otherwise one that is much worse."""
     trial.suggest_int("arm", trial.number, trial.number)
-    values = [other.value for other in trial.study.trials if other.state is optuna.trial.TrialState.COMPLETE]
+    values = [other.value for other in trial.study.trials if other.value is not None]
     is_lucky = trial.number == 0 or min(values) < np.mean(values) - np.std(values)
     return (0.0 if is_lucky else 10.0), 1.0
 

@@ -213,11 +213,6 @@ class ComparedScores(ChartedTable):
             *([bias] if self.optimism else []),
             *self._left_out_texts(),
             *(
-                []
-                if self.level == ALPHA
-                else [f"verdicts have an error rate of {self.level:.1%}: pruning spent the rest"]
-            ),
-            *(
                 f"the difference of {name} is the same everywhere: p is too small if scores are rounded"
                 for name in same
             ),
