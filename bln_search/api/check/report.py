@@ -11,6 +11,7 @@ from bln_search.api.ranked.table import RankedConfigurations
 from bln_search.core.files.atomic import write_atomically
 from bln_search.ranking.network_check import CheckVerdict, Finding, NetworkCheck, Variant
 from bln_search.reports.check.model_card import render_check_model_card
+from bln_search.reports.check.notebook import make_check_blocks
 from bln_search.reports.check.page import render_check_html
 from bln_search.reports.check.sentences import (
     calibration_sentence,
@@ -21,6 +22,7 @@ from bln_search.reports.check.sentences import (
     verdict_sentence,
 )
 from bln_search.reports.check.table import make_variant_table
+from bln_search.reports.page.blocks import Block
 from bln_search.reports.tables.fitted_table import FittedTable
 
 
@@ -89,6 +91,9 @@ class CheckReport(ResultTable):
                 }
             )
         return records
+
+    def _make_notebook_blocks(self) -> list[Block]:
+        return make_check_blocks(self.check)
 
     def _table_with_sentences(self) -> tuple[FittedTable, Sequence[str]]:
         findings = [line for number, each in enumerate(self.findings, start=1) for line in finding_lines(number, each)]

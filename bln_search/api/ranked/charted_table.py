@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from bln_search.api.ranked.result_table import ResultTable
-from bln_search.core.errors import OutputFileError
+from bln_search.core.errors import ModelError, OutputFileError
 from bln_search.core.files.atomic import write_atomically
 from bln_search.reports.charts.chart import Chart
 from bln_search.reports.charts.image import FORMATS, draw_image
@@ -27,6 +27,13 @@ class ChartedTable(ResultTable):
     @abstractmethod
     def _make_chart(self) -> Chart:
         """The chart. Raises ModelError without anything to draw."""
+
+    def _make_picture(self) -> Chart | None:
+        """The chart of `plot`; None without anything to draw."""
+        try:
+            return self._make_chart()
+        except ModelError:
+            return None
 
     def plot(self) -> Any:
         """The chart as a `plotly.graph_objects.Figure`.

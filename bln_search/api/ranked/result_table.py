@@ -11,7 +11,6 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from html import escape
 from importlib import import_module
 from typing import Any
 
@@ -20,7 +19,9 @@ from rich.console import Console
 from bln_search.core.enums import Split
 from bln_search.core.errors import MissingPackageError
 from bln_search.core.records import RowKey
-from bln_search.reports.tables.columns import CellKind, join_column_legends
+from bln_search.reports.charts.chart import Chart
+from bln_search.reports.notebook.html import make_table_blocks, render_notebook_html
+from bln_search.reports.page.blocks import Block, Paragraph
 from bln_search.reports.tables.fitted_table import FittedTable
 
 Record = dict[str, str | int | float | bool | None]
@@ -30,6 +31,8 @@ ALL_SIZES = "all"
 
 _WIDTH = 160
 """Columns of a printed table where there is no terminal, as in a notebook or a file."""
+
+_MORE_ROWS = "to_frame() and to_csv() have all rows."
 
 
 class ResultTable(ABC):
@@ -71,21 +74,17 @@ class ResultTable(ABC):
         return out.getvalue()
 
     def _repr_html_(self) -> str:
-        """The table in a notebook, with the sentences as paragraphs."""
+        """The table in a notebook: a click on a heading sorts its rows; with a picture, and the sentences."""
+        return render_notebook_html(self._make_notebook_blocks())
+
+    def _make_notebook_blocks(self) -> list[Block]:
+        """What a notebook shows."""
         table, sentences = self._table_with_sentences()
-        columns = table.columns_with_values
-        styles = [f' style="text-align: {"right" if column.kind is CellKind.NUMBER else "left"}"' for column in columns]
-        lines = [
-            _render_html_row("th", [column.full_heading for column in columns], styles),
-            "</thead><tbody>",
-            *(
-                _render_html_row("td", row, styles)
-                for row in zip(*(map(str, column.cells) for column in columns), strict=True)
-            ),
-        ]
-        notes = filter(None, (*table.notes, join_column_legends(columns)))
-        paragraphs = [f"<p>{escape(sentence)}</p>" for sentence in (*notes, *sentences)]
-        return "\n".join(["<table><thead>", *lines, "</tbody></table>", *paragraphs])
+        return [*make_table_blocks(table, _MORE_ROWS, self._make_picture()), *map(Paragraph, sentences)]
+
+    def _make_picture(self) -> Chart | None:
+        """The chart that a notebook shows; None without one."""
+        return None
 
 
 def _print_width() -> int:
@@ -93,14 +92,6 @@ def _print_width() -> int:
     if "COLUMNS" in os.environ or sys.stdout.isatty():
         return shutil.get_terminal_size((_WIDTH, 0)).columns
     return _WIDTH
-
-
-def _render_html_row(tag: str, cells: Sequence[str], styles: Sequence[str]) -> str:
-    written = (
-        f"<{tag}{style}>{escape(cell).replace(chr(10), '<br>')}</{tag}>"
-        for cell, style in zip(cells, styles, strict=True)
-    )
-    return f"<tr>{''.join(written)}</tr>"
 
 
 def left_out_lines(left_out_by_split: Mapping[Split, int], condition: str = "") -> list[str]:

@@ -34,6 +34,7 @@ from bln_search.ranking.selection.baseline_check import ArmsNoBetterThanPrior, f
 from bln_search.ranking.selection.recommendation import Recommendation, recommend_row
 from bln_search.ranking.selection.row_cost import is_deterministic_configuration
 from bln_search.reports.charts.chart import Chart
+from bln_search.reports.charts.comparison import differences_to_best_chart
 from bln_search.reports.charts.row_losses import RowLoss, row_losses_chart
 from bln_search.reports.formatting import compared_rows_by_key, level_of_comparison
 from bln_search.reports.sentences.analysis import summarize_analysis
@@ -224,6 +225,12 @@ class RankedConfigurations(RankedRows, ChartedTable):
             unit=self.score.unit,
             margin=self.comparison.margin if self.comparison else 0.0,
         )
+
+    def _make_picture(self) -> Chart | None:
+        """Differences to the best row, as the rows are paired; None for fewer than two compared rows."""
+        if self.comparison is None or self.recommendation is None:
+            return None
+        return differences_to_best_chart(self.comparison, unit=self.score.unit, recommended=self.recommendation.key)
 
     def save(self, path: str | PathLike[str]) -> Path:
         """Write the table with outcomes and population values to a file, atomically; `bln_search.load_ranked` reads it.

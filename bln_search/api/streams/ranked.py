@@ -12,6 +12,7 @@ from bln_search.api.ranked.result_table import Record, ResultTable
 from bln_search.core.stream_outcomes import StreamRecord
 from bln_search.core.streams import SelectionData
 from bln_search.ranking.streams.arm_summary import StreamArmSummary, StreamScore, score_replicates, summarize_arms
+from bln_search.reports.charts.chart import Chart
 from bln_search.reports.sentences.leaderboard import format_sentence
 from bln_search.reports.tables.columns import CellKind, Column
 from bln_search.reports.tables.fitted_table import FittedTable
@@ -80,6 +81,10 @@ class RankedStreams(ResultTable):
             "ended": len(arm.ends),
         }
         return record | {f"error {name}": value for name, value in arm.errors_by_condition.items()}
+
+    def _make_picture(self) -> Chart | None:
+        """Differences to the best arm; None for arms that are not compared."""
+        return None if self.comparison is None else self.comparison._make_picture()
 
     def _table_with_sentences(self) -> tuple[FittedTable, list[str]]:
         rows = [self.compared(arm.arm) for arm in self.arms]

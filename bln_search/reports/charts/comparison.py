@@ -110,6 +110,7 @@ def differences_chart(
     *,
     unit: str = "",
     marks: Marks,
+    lower_is_better: bool | None = None,
 ) -> Chart:
     """Differences to the best row with their intervals, and the region of practically equal rows.
 
@@ -121,10 +122,13 @@ def differences_chart(
         caption: How to read the chart.
         unit: Unit of the margin.
         marks: The recommended row and the row in use.
+        lower_is_better: The side on which differences far away are cut off; None for the one without the best row.
     """
     positions = positions_of_drawn_rows(len(rows), marks)
     drawn = [rows[position] for position in positions]
-    sign = -1 if any(row["difference"] < 0 for row in rows) else 1  # higher scores are better
+    if lower_is_better is None:
+        lower_is_better = all(row["difference"] >= 0 for row in rows)
+    sign = 1 if lower_is_better else -1
     halves = [(row["high"] - row["low"]) / 2 for row in drawn]
     in_range = find_value_range([sign * row["difference"] for row in drawn], margin, halves)
     shown = [position for position in positions if in_range.contains(sign * rows[position]["difference"])]

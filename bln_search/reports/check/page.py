@@ -96,14 +96,18 @@ def _loss_chart(check: NetworkCheck) -> Chart | None:
 
 
 def _finding_section(check: NetworkCheck) -> Section:
+    return Section("findings", "Findings", make_finding_blocks(check) or [Paragraph("None.")])
+
+
+def make_finding_blocks(check: NetworkCheck) -> list[Block]:
+    """Causes with evidence, remedy and code, then how outputs depend on batch-mates."""
     blocks: list[Block] = []
     for number, finding in enumerate(check.findings, start=1):
         title = f"{number}. {finding.cause[0].upper()}{finding.cause[1:]}{effect_note(finding)}"
         blocks.append(Paragraph(title, warning=finding.has_effect))
         blocks += [Paragraph(finding.evidence), Paragraph(f"What to do: {finding.remedy}")]
         blocks += [Code(finding.code)] if finding.code else []
-    blocks += [Paragraph(dependence_sentence(found)) for found in check.dependence]
-    return Section("findings", "Findings", blocks or [Paragraph("None.")])
+    return blocks + [Paragraph(dependence_sentence(found)) for found in check.dependence]
 
 
 def _variant_section(check: NetworkCheck) -> Section:
