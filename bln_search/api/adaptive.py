@@ -62,7 +62,7 @@ def adaptive(
             issued once.
         forward: Calls the network with a mini-batch, as of `evaluate_configurations`, for the mini-batches of
             `train_loader` only.
-        progress: Print a line on standard error every ten seconds, after the first ten.
+        progress: Show a bar in a notebook, else print a line on standard error every ten seconds, after the first ten.
 
     Returns:
         The network in evaluation mode: it returns logits, `choices` are its last choices, and `reset()` begins a stream
@@ -92,11 +92,12 @@ def adaptive(
         RoleLoader(train_loader, "train_loader"),
     )
     adapter = BatchAdapter(copied, forward, None, device, lines)
-    _learn_call(adapter, loader)
-    _use_population(copied, adapter, loader)
-    adapting = AdaptiveNetwork(copied, menu, alarm=alarm)
-    batches = _iter_in_size(adapter.iter_population_inputs(loader), size)
-    _set_limits(adapting, adapter.network, islice(batches, count))
+    with lines:
+        _learn_call(adapter, loader)
+        _use_population(copied, adapter, loader)
+        adapting = AdaptiveNetwork(copied, menu, alarm=alarm)
+        batches = _iter_in_size(adapter.iter_population_inputs(loader), size)
+        _set_limits(adapting, adapter.network, islice(batches, count))
     return adapting
 
 

@@ -148,7 +148,7 @@ def evaluate_configurations(
             normalization layers mix examples.
         memory_limit: Largest size in bytes of an activation that holds all configurations, and of the outputs that are
             kept for metrics.
-        progress: Print a line on standard error every ten seconds, after the first ten.
+        progress: Show a bar in a notebook, else print a line on standard error every ten seconds, after the first ten.
         stop: `decided` reads the validation split, which is then loaded into memory, in stages: an eighth, a quarter, a
             half and all of its mini-batches in a random order. After each stage rows that are significantly worse than
             the best one leave, and the evaluation ends when the verdict on the recommended row stands; figures are then
@@ -191,7 +191,7 @@ def evaluate_configurations(
     populations = parse_population_loaders(train_loader)
     fingerprints = compute_fingerprints_unless_equal(networks)
     try:
-        with untouched_networks(networks):
+        with settings.progress, untouched_networks(networks):
             data = EvaluationData.from_loaders(populations, conditions, networks=len(networks))
             evaluations = [NetworkEvaluator(each, data, settings) for each in networks]
             if stop is not None:

@@ -153,7 +153,8 @@ def search_layers(
     layers = get_norms_by_name(network)
     kept = find_fixed_layers(layers, groups, parse_enum(UngroupedLayers, others, "others"))
     data = EvaluationData.from_loaders(parse_population_loaders(train_loader), {None: (validation_loader, test_loader)})
-    with untouched_networks([network]):
+    lines = ProgressLines(enabled=parse_flag("progress", progress))
+    with lines, untouched_networks([network]):
         prepared = PreparedNetwork(
             network,
             data,
@@ -162,7 +163,7 @@ def search_layers(
             target=target,
             per_slot=parse_flag("per_slot", per_slot),
             one_pass=False,
-            progress=ProgressLines(enabled=parse_flag("progress", progress)),
+            progress=lines,
         )
         adapter, (condition,) = prepared.adapter, data.conditions
         batches = load_split_into_memory(condition.validation, scoring, adapter)

@@ -173,7 +173,7 @@ def test_the_table_is_exported_with_escaped_names():
     assert latex.rstrip().endswith("\\bottomrule\n\\end{tabular}")
     assert result.to_csv().startswith("row,recommended,verdict,mean,difference,low,high,p,probability_best\n")
     assert result.to_frame()["row"].tolist() == ["a|b_50%", "c"]
-    assert "<table>" in result._repr_html_()
+    assert "<table" in result._repr_html_()
     assert repr(result) == "<ComparedScores: 2 rows, recommended a|b_50%, better>"
 
 

@@ -72,7 +72,7 @@ def check(
         copies: The same network of other processes, whose statistics are compared.
         margin: Difference of mean losses up to which networks are practically equal. By default 0.01 nats for a loss
             with correctness, otherwise 1 % of the loss.
-        progress: Print a line on standard error after the first second, and every ten seconds.
+        progress: Show a bar in a notebook, else print a line on standard error after a second, and every ten seconds.
 
     Returns:
         The report, which prints verdict and findings.
@@ -104,7 +104,7 @@ def check(
     check_iterators_read_once(list(roles.items()))
     of_roles = {name: RoleLoader(loader, name) for name, loader in roles.items()}
     readings = read_layers(layers)
-    with untouched_networks([inner]):  # a function that the network keeps may call it instead of the copy
+    with lines, untouched_networks([inner]):  # a function that the network keeps may call it instead of the copy
         measured = MeasuredNetwork.load(
             inner,
             of_roles["validation_loader"],

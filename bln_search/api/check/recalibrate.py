@@ -107,7 +107,7 @@ def recalibrate(
         score: The loss of the certificate.
         margin: Difference of mean losses up to which networks are practically equal; by default as of `check`.
         certificate: Return the certificate too, which needs `validation_loader`.
-        progress: Print a line on standard error every ten seconds, after the first ten.
+        progress: Show a bar in a notebook, else print a line on standard error every ten seconds, after the first ten.
 
     Returns:
         The network; with `certificate=True` the network and a `Certificate`.
@@ -130,23 +130,24 @@ def recalibrate(
     named = [("loader", loader)] + ([] if validation_loader is None else [("validation_loader", validation_loader)])
     check_iterators_read_once(named)
     inputs, *validation = (RoleLoader(each, name) for name, each in named)
-    measured = MeasuredNetwork.load(
-        inner,
-        validation[0] if validation else None,
-        [inputs],
-        score=scoring,
-        forward=forward,
-        target=target,
-        device=find_network_device(inner),
-        progress=lines,
-    )
-    if not validation:
-        training = measured.estimate_from_training(inputs)
-        measured.require_use_of_layers(training.moments, training.first)
-        check_finite(training.moments, inputs.name)
-        _write(layers, training.moments)
-        return network
-    calibrated = calibrate_in_stages(measured, measured.adapter.iter_population_inputs(inputs), inputs.name, margin)
+    with lines:
+        measured = MeasuredNetwork.load(
+            inner,
+            validation[0] if validation else None,
+            [inputs],
+            score=scoring,
+            forward=forward,
+            target=target,
+            device=find_network_device(inner),
+            progress=lines,
+        )
+        if not validation:
+            training = measured.estimate_from_training(inputs)
+            measured.require_use_of_layers(training.moments, training.first)
+            check_finite(training.moments, inputs.name)
+            _write(layers, training.moments)
+            return network
+        calibrated = calibrate_in_stages(measured, measured.adapter.iter_population_inputs(inputs), inputs.name, margin)
     result = _certify(calibrated)
     if result.is_kept:
         _write(layers, calibrated.moments)

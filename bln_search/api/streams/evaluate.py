@@ -91,7 +91,7 @@ def evaluate_streams(
         population: Name of the population estimate that arms read; None for the first of `train_loader`.
         forward: As of `evaluate_configurations`.
         target: As of `evaluate_configurations`.
-        progress: Print a line on standard error every ten seconds, after the first ten.
+        progress: Show a bar in a notebook, else print a line on standard error every ten seconds, after the first ten.
         stream: `order`, `mixture`, `rounds`, `batch_size`, `orders`, `passes`, `reset` and `seed`: keys of the section
             `stream` of a study.
 
@@ -123,7 +123,7 @@ def evaluate_streams(
         target,
         ProgressLines(enabled=parse_flag("progress", progress)),
     )
-    with untouched_networks(networks):
+    with loading.progress, untouched_networks(networks):
         readings = {role: _make_reading(role, loading.populations, of_role) for role, of_role in roles.items()}
         streams = loading.prepare_all(networks, readings)
         arms = make_arms(specs, method_covering_all_layers(get_norms_by_name(networks[0])), loading.estimate)

@@ -48,10 +48,10 @@ def render_table(table: Table) -> str:
 
 def _render_orders(columns: Sequence[Column], ranks: dict[int, list[int | None]], name: str) -> str:
     """A radio button for each order of the rows."""
-    buttons = [f'<input type="radio" name="{name}" id="{name}-n" aria-label="as printed" checked>']
+    buttons = [f'<input type="radio" name="{name}" id="{name}-n" aria-label="as printed" checked/>']
     buttons += [
         f'<input type="radio" name="{name}" id="{name}-{letter}{index}" class="{letter}{index}" '
-        f'aria-label="{escape(columns[index].full_heading)}, {direction}">'
+        f'aria-label="{escape(columns[index].full_heading)}, {direction}"/>'
         for index in ranks
         for letter, direction in _DIRECTIONS.items()
     ]
@@ -104,5 +104,5 @@ def _iter_rows(
 
 
 def _render_cell(cell: Cell, kind: str, *, is_header: bool) -> str:
-    text = escape(str(cell)).replace("\n", "<br>")
+    text = escape(str(cell)).replace("\n", "<br/>")
     return f'<th scope="row" class="{kind}">{text}</th>' if is_header else f'<td class="{kind}">{text}</td>'

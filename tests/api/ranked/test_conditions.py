@@ -195,7 +195,7 @@ def test_every_size_and_criterion_has_a_line(ranked):
         assert record["regret"] == max(recommendation.regrets.values())
         assert record["independent"] or record["alternative"]
     assert str(summary).count("\n") > len(records)
-    assert "<table>" in summary._repr_html_()
+    assert "<table" in summary._repr_html_()
     assert json.loads(summary.to_json()) == records
 
 
@@ -209,7 +209,7 @@ def test_records_csv_and_html_have_every_row(ranked):
         ].tolist()
     assert json.loads(ranked.to_json()) == records
     assert len(list(csv.DictReader(io.StringIO(ranked.to_csv())))) == len(records)
-    assert ranked._repr_html_().count("<tr>") == len(records) + 1
+    assert ranked._repr_html_().count("<tr") == len(records) + 1
     printed = str(ranked)
     assert all(name in printed for name in (*ranked, "mean", "worst", "regret", "all"))
 

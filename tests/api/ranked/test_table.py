@@ -65,7 +65,7 @@ class Cells(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open and self.open[-1] in ("th", "td"):
+        if {"th", "td"} & set(self.open):
             self.rows[-1][-1] += data
         elif self.open and self.open[-1] == "p":
             self.paragraphs.append(data)
