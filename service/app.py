@@ -48,6 +48,7 @@ from service.routes import (
     analysis,
     checkpoints,
     configurations,
+    deliveries,
     events,
     external_results,
     leaderboard,
@@ -105,6 +106,7 @@ def make_app(context: AppContext | None) -> FastAPI:
         trial_routes,
         export_routes,
         share_link_routes,
+        deliveries,
         analysis,
         events,
     )

@@ -26,6 +26,7 @@ from service.context import AppContext
 from service.http.connection_limits import ConnectionLimits, default_max_connections
 from service.http.connections import make_connection_class
 from service.lost_work import releasing_lost_work
+from service.webhook.deliverer import delivering_messages, find_webhook
 from service.worker_process import RestartedWorkerProcess
 
 _FIRST_ACCOUNT = "admin"
@@ -49,8 +50,10 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
 
     Raises:
         ServerStartError: The process cannot listen on the address.
+        SpecError: The webhook of the settings cannot be used.
         WrongCheckpointStoreError: The networks of the database are in another checkpoint store.
     """
+    webhook = find_webhook(settings)
     host = host.strip("[]")
     with (
         closing(open_and_upgrade_ledger(settings.checked_database_url())) as ledger,
@@ -67,7 +70,11 @@ def serve_forever(settings: Settings, host: str, port: int, *, with_worker: bool
         worker = RestartedWorkerProcess(settings) if with_worker else None
         try:
             server = _StreamClosingServer(make_app(context), context)
-            with _handle_stop_signals(server), releasing_lost_work(ledger):
+            with (
+                _handle_stop_signals(server),
+                releasing_lost_work(ledger),
+                delivering_messages(ledger, webhook),
+            ):
                 server.run(sockets=[listener])
         finally:
             if worker is not None:

@@ -1,4 +1,4 @@
-"""The states of studies, trials, attempts, evaluations and exports, and the transitions between them."""
+"""The states of studies, trials, attempts, evaluations, exports and deliveries, and transitions between them."""
 
 from __future__ import annotations
 
@@ -126,6 +126,20 @@ class ExportState(StrEnum):
     READY = "ready"
     FAILED = "failed"
     EXPIRED = "expired"
+
+
+class DeliveryState(StrEnum):
+    """The state of the delivery of a message of the webhook.
+
+    Members:
+        WAITING: It was not accepted yet.
+        ACCEPTED: The receiver accepted it.
+        GIVEN_UP: The receiver refused it for good, or too many attempts failed.
+    """
+
+    WAITING = "waiting"
+    ACCEPTED = "accepted"
+    GIVEN_UP = "given_up"
 
 
 class FailureClass(StrEnum):

@@ -7,8 +7,8 @@ from pathlib import Path
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 
-from bln_search.core.credentials import check_no_control_characters
 from bln_search.core.errors import SpecError
+from bln_search.settings.secret_file import read_secret_file
 
 
 def insert_password(url: str, file: Path) -> str:
@@ -23,18 +23,7 @@ def insert_password(url: str, file: Path) -> str:
     parsed = _parse_url(url)
     if parsed is None or parsed.username is None or parsed.password is not None:
         return url
-    source = "BLN_SEARCH_DATABASE_PASSWORD_FILE"
-    try:
-        password = file.read_text(encoding="utf-8-sig").strip("\r\n")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"  # never the bytes of a password
-        raise SpecError(source, [f"{file} cannot be read: {reason}"]) from None
-    if not password.strip():
-        raise SpecError(source, [f"{file} is empty: write the password into it"])
-    try:
-        check_no_control_characters(password)
-    except ValueError as error:
-        raise SpecError(source, [f"{file} {error}: write the password alone into it"]) from None
+    password = read_secret_file("BLN_SEARCH_DATABASE_PASSWORD_FILE", file, "password")
     return parsed.set(password=password).render_as_string(hide_password=False)
 
 

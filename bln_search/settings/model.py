@@ -16,9 +16,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from bln_search.core.checkpoints import CheckpointStore, FolderStore, open_checkpoint_store
 from bln_search.core.credentials import check_no_control_characters, clean_line, clean_token, redact_secrets
 from bln_search.core.sqlite import make_sqlite_url
+from bln_search.core.urls import parse_service_address
 from bln_search.settings.database_url import check_sqlite_folder, find_sqlite_file, insert_password
+from bln_search.settings.webhook import clean_webhook_url, decode_webhook_secret, read_webhook_key
 
-SECRETS = ("token", "database")
+SECRETS = ("token", "database", "webhook_url", "webhook_secret")
 """Settings whose values are never shown."""
 
 
@@ -59,8 +61,24 @@ def _clean_root_path(path: str) -> str:
     return "".join(f"/{part}" for part in parts)
 
 
+def _clean_public_url(url: str) -> str:
+    """The URL without a slash at its end."""
+    if parse_service_address(url).username is not None:
+        raise ValueError("leave out the user: the URL is part of messages")
+    return clean_line(url).rstrip("/")
+
+
 def _clean_secret(secret: SecretStr) -> SecretStr:
     return SecretStr(clean_token(secret.get_secret_value()))
+
+
+def _clean_webhook_url(url: SecretStr) -> SecretStr:
+    return SecretStr(clean_webhook_url(url.get_secret_value()))
+
+
+def _check_webhook_secret(secret: SecretStr) -> SecretStr:
+    decode_webhook_secret(secret.get_secret_value())
+    return secret
 
 
 SettingPath = Annotated[Path, BeforeValidator(_refuse_unusable_path), AfterValidator(_make_absolute)]
@@ -125,6 +143,16 @@ class Settings(BaseSettings):
     root_path: Annotated[str, AfterValidator(_clean_root_path)] = Field(
         default="", description="path under which a reverse proxy serves the service, such as /bln; by default none"
     )
+    public_url: Annotated[str, AfterValidator(_clean_public_url)] | None = Field(
+        default=None, description="URL under which browsers reach the service, for links in messages of the webhook"
+    )
+    webhook_url: Annotated[SecretStr, AfterValidator(_clean_webhook_url)] | None = Field(
+        default=None, description="URL to which the service posts a signed message when a study has ended"
+    )
+    webhook_secret: Annotated[SecretStr, AfterValidator(_check_webhook_secret)] | None = Field(
+        default=None, description="secret that signs these messages: whsec_ and 24 to 64 random bytes in base64"
+    )
+    webhook_secret_file: SettingPath | None = Field(default=None, description="file that holds that secret instead")
     largest_body: int = Field(default=1_000_000, ge=1000, description="largest request body in bytes")
     largest_results: int = Field(
         default=64_000_000, ge=1000, description="largest request body with results of own networks in bytes"
@@ -218,6 +246,10 @@ class Settings(BaseSettings):
         url = database or self.database_url
         check_sqlite_folder(url, self.home)
         return url
+
+    def read_webhook_key(self) -> bytes:
+        """The key that signs messages of the webhook. Raises SpecError if there is none, or its file cannot be used."""
+        return read_webhook_key(self.webhook_secret, self.webhook_secret_file)
 
     @property
     def token_file(self) -> Path:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from bln_search.storage.tokens import TokenRepository
     from bln_search.storage.trials.attempts import AttemptRepository
     from bln_search.storage.trials.repository import TrialRepository
+    from bln_search.storage.webhook.deliveries import DeliveryRepository
     from bln_search.storage.workers import WorkerRepository
 
 
@@ -73,6 +74,7 @@ class Ledger:
         trial_lists: Lists of trials and learning curves for the service.
         tokens: Accounts and access tokens.
         share_links: Links that show one study without an account.
+        deliveries: Messages about ends of studies, and their delivery to the webhook.
         workers: Worker processes and their heartbeats.
         monitoring: Metrics.
     """
@@ -97,6 +99,7 @@ class Ledger:
     trial_lists: TrialLists = _repository("listing.trials", "TrialLists")
     tokens: TokenRepository = _repository("tokens", "TokenRepository")
     share_links: ShareLinkRepository = _repository("share_links", "ShareLinkRepository")
+    deliveries: DeliveryRepository = _repository("webhook.deliveries", "DeliveryRepository")
     workers: WorkerRepository = _repository("workers", "WorkerRepository")
     monitoring: LedgerMonitor = _repository("monitoring", "LedgerMonitor")
 

@@ -1,4 +1,4 @@
-"""Metrics of a ledger: records by state, queue length, workers, database size."""
+"""Metrics of a ledger: records by state, queue length, workers, messages of the webhook, database size."""
 
 from __future__ import annotations
 
@@ -9,12 +9,30 @@ from enum import StrEnum
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from bln_search.core.states import NEVER_STORED, AttemptState, EvaluationState, ExportState, StudyState, TrialState
+from bln_search.core.states import (
+    NEVER_STORED,
+    AttemptState,
+    DeliveryState,
+    EvaluationState,
+    ExportState,
+    StudyState,
+    TrialState,
+)
 from bln_search.storage.database import Database
-from bln_search.storage.tables import AttemptRow, EvaluationRow, EventRow, ExportRow, StudyRow, TrialRow, WorkerRow
+from bln_search.storage.tables import (
+    AttemptRow,
+    DeliveryRow,
+    EvaluationRow,
+    EventRow,
+    ExportRow,
+    StudyRow,
+    TrialRow,
+    WebhookRow,
+    WorkerRow,
+)
 from bln_search.storage.workers import is_live_worker
 
-_StatefulRow = StudyRow | TrialRow | AttemptRow | EvaluationRow | ExportRow
+_StatefulRow = StudyRow | TrialRow | AttemptRow | EvaluationRow | ExportRow | DeliveryRow
 
 _RECORDS: tuple[tuple[str, type[StrEnum], type[_StatefulRow]], ...] = (
     ("study", StudyState, StudyRow),
@@ -22,6 +40,7 @@ _RECORDS: tuple[tuple[str, type[StrEnum], type[_StatefulRow]], ...] = (
     ("attempt", AttemptState, AttemptRow),
     ("evaluation", EvaluationState, EvaluationRow),
     ("export", ExportState, ExportRow),
+    ("delivery", DeliveryState, DeliveryRow),
 )
 
 
@@ -34,6 +53,8 @@ class LedgerMetrics:
         oldest_waiting: When the study that waits longest entered the queue; None for an empty queue.
         workers: Number of live workers.
         busy: Number of live workers that run a study.
+        oldest_undelivered: When the study ended whose message to the webhook waits longest; None without a webhook, or
+            if no message waits.
         size: Size of the database in bytes.
         at: When this was measured, by the clock of the database.
     """
@@ -42,6 +63,7 @@ class LedgerMetrics:
     oldest_waiting: datetime | None
     workers: int
     busy: int
+    oldest_undelivered: datetime | None
     size: int
     at: datetime
 
@@ -59,6 +81,7 @@ class LedgerMonitor:
             return LedgerMetrics(
                 *_read_queue_length_and_oldest_wait(session),
                 *_count_live_and_busy_workers(self.database, session, now),
+                _read_oldest_undelivered(session),
                 _measure_database_bytes(session),
                 now,
             )
@@ -94,6 +117,13 @@ def _count_live_and_busy_workers(database: Database, session: Session, now: date
     live = set(session.scalars(select(WorkerRow.name).where(is_live_worker(database, now))))
     runners = set(session.scalars(select(StudyRow.runner).where(StudyRow.state == StudyState.RUNNING)))
     return len(live), len(live & runners)
+
+
+def _read_oldest_undelivered(session: Session) -> datetime | None:
+    waiting = select(DeliveryRow.ended_at).where(
+        DeliveryRow.state == DeliveryState.WAITING, select(WebhookRow).exists()
+    )
+    return session.scalar(waiting.order_by(DeliveryRow.ended_at).limit(1))
 
 
 def _measure_database_bytes(session: Session) -> int:

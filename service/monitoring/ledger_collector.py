@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import datetime
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -76,13 +77,24 @@ def _read_ledger_or_none(read: Callable[[], T]) -> T | None:
 
 
 def _iter_ledger_gauges(measured: LedgerMetrics) -> Iterator[Metric]:
-    oldest = measured.oldest_waiting
-    waiting_seconds = 0.0 if oldest is None else max(0.0, (measured.at - oldest).total_seconds())
     yield _make_gauge("database_bytes", "size of the database", measured.size)
     yield _make_gauge("queue_studies", "studies that wait for a worker", measured.waiting)
-    yield _make_gauge("queue_oldest_seconds", "how long the one that waits longest has waited", waiting_seconds)
+    yield _make_gauge(
+        "queue_oldest_seconds",
+        "how long the one that waits longest has waited",
+        _seconds_since(measured.oldest_waiting, measured.at),
+    )
     yield _make_gauge("workers", "workers with a heartbeat within 30 s", measured.workers)
     yield _make_gauge("workers_busy", "those of them that run a study", measured.busy)
+    undelivered = _seconds_since(measured.oldest_undelivered, measured.at)
+    yield _make_gauge(
+        "webhook_oldest_seconds", "time since the end of the study whose message waits longest", undelivered
+    )
+
+
+def _seconds_since(begin: datetime | None, now: datetime) -> float:
+    """Seconds from `begin` to `now`; 0 for None."""
+    return 0.0 if begin is None else max(0.0, (now - begin).total_seconds())
 
 
 def _make_records_gauge(counts: Mapping[str, Mapping[str, int]]) -> Metric:

@@ -13,7 +13,8 @@ from bln_search.ranking.analysis import Analysis
 from bln_search.specs.study import StudySpec
 from bln_search.storage.listing.studies import StudyListItemWithSpec
 from bln_search.storage.studies.queue_order import QueuePlace
-from bln_search.storage.tokens import Bearer
+from bln_search.storage.tokens import Bearer, TokenKind
+from bln_search.storage.webhook.deliveries import DeliveryRecord
 from service.context import AppContext
 from service.http.problems import ProblemException
 from service.pages.rendering.templates import make_viewer_variables, render_page_response
@@ -36,6 +37,7 @@ def study_head_variables(context: AppContext, listed: StudyListItemWithSpec, bea
         "external": spec.external,
         "loss": spec.loss_description,
         "banner": _find_banner(listed, lacks_worker=lacks_worker),
+        "delivery": _find_last_delivery(context, listed, bearer),
     }
 
 
@@ -107,6 +109,13 @@ def _find_banner(listed: StudyListItemWithSpec, *, lacks_worker: bool) -> dict[s
     if lacks_worker:
         return {"kind": "worker", "text": "No worker is running, so this study waits.", "unusable": {}}
     return None
+
+
+def _find_last_delivery(context: AppContext, listed: StudyListItemWithSpec, bearer: Bearer) -> DeliveryRecord | None:
+    """Return the message about the last end of the study; None if there is none, and for a share link."""
+    if listed.ended_at is None or bearer.kind is TokenKind.SHARE:
+        return None
+    return next(iter(context.ledger.deliveries.list_deliveries(listed.id)), None)
 
 
 def _find_queue_place(context: AppContext, listed: StudyListItemWithSpec) -> QueuePlace | None:

@@ -134,7 +134,7 @@ document.getElementById("actions")?.addEventListener("click", async (event) => {
   }
 });
 
-// The place in the queue changes with other studies, of which this page receives no events.
+// The place in the queue, and the delivery of a message, change without an event of this study.
 setInterval(() => {
   if (!document.hidden && document.querySelector("[data-queued]")) {
     fetchPart(base, "head").catch(() => {});

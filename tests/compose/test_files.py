@@ -10,7 +10,7 @@ import yaml
 from tests.conftest import ROOT
 
 GPU_FILES = ("compose.gpu.yml", "compose.cluster.gpu.yml")
-FILES = ("docker-compose.yml", "compose.cluster.yml", "compose.bucket.yml", *GPU_FILES)
+FILES = ("docker-compose.yml", "compose.cluster.yml", "compose.bucket.yml", "compose.webhook.yml", *GPU_FILES)
 SERVICES = {
     (file, name): service
     for file in FILES

@@ -7,7 +7,15 @@ from datetime import timedelta
 import pytest
 
 from bln_search.core.enums import Scope
-from bln_search.core.states import AttemptState, EvaluationState, ExportState, StopRequest, StudyState, TrialState
+from bln_search.core.states import (
+    AttemptState,
+    DeliveryState,
+    EvaluationState,
+    ExportState,
+    StopRequest,
+    StudyState,
+    TrialState,
+)
 from bln_search.storage.leases import WORKER_TIMEOUT
 from tests.contracts.queued_studies import CAP, all_are_alive, study
 from tests.support.service_world import finish_trial
@@ -45,6 +53,7 @@ def test_every_stored_state_is_counted_even_without_records(ledger):
         "attempt": AttemptState,
         "evaluation": EvaluationState,
         "export": ExportState,
+        "delivery": DeliveryState,
     }
     assert {kind: set(state_counts) for kind, state_counts in counts.items()} == {
         kind: {state.value for state in enum}
@@ -60,6 +69,7 @@ def test_every_stored_state_is_counted_even_without_records(ledger):
         "attempt": {"succeeded": 1},
         "evaluation": {"measured": 30, "undefined": 2},
         "export": {},
+        "delivery": {},
     }
 
 

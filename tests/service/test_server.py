@@ -68,6 +68,14 @@ def test_database_in_a_missing_folder_is_refused_and_no_folder_is_created(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
+def test_webhook_without_a_secret_is_refused_before_anything_is_created(tmp_path):
+    settings = Settings(home=tmp_path / "home", webhook_url="https://host/hush")
+    with pytest.raises(SpecError, match="BLN_SEARCH_WEBHOOK_SECRET: set either") as error:
+        serve_forever(settings, "127.0.0.1", 0, with_worker=False)
+    assert "hush" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1"])
 def test_service_listens_on_addresses_of_both_families(host):
     with (

@@ -104,6 +104,54 @@ def test_a_secret_with_an_illegal_character_is_refused_without_showing_it(file, 
     assert "\n" not in message
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        "hush",
+        "ftp://host/hush",
+        "https:///hush",
+        "https://host:x/hush",
+        "https://host/a hush",
+        "https://[hush",
+        "//hush",
+    ],
+)
+def test_webhook_url_that_is_none_is_refused_without_showing_it(file, monkeypatch, url):
+    file.write_text("")
+    monkeypatch.setenv("BLN_SEARCH_WEBHOOK_URL", url)
+    message = load_invalid_settings()
+    assert "BLN_SEARCH_WEBHOOK_URL: write a URL with scheme and host, as in https://host/path" in message
+    assert "hush" not in message
+
+
+@pytest.mark.parametrize("secret", ["hush" * 8, "whsec_hush", "whsec_" + "hush" * 22, "whsec_" + "*" * 32, "whsec_λ"])
+def test_webhook_secret_of_another_form_is_refused_without_showing_it(file, monkeypatch, secret):
+    file.write_text("")
+    monkeypatch.setenv("BLN_SEARCH_WEBHOOK_SECRET", secret)
+    message = load_invalid_settings()
+    assert "BLN_SEARCH_WEBHOOK_SECRET: write whsec_ and 24 to 64 bytes in base64: print a new one with `echo" in message
+    assert secret not in message
+
+
+def test_webhook_is_not_shown(file, monkeypatch):
+    file.write_text("")
+    monkeypatch.setenv("BLN_SEARCH_WEBHOOK_URL", " https://ada:hush@host/hush ")
+    monkeypatch.setenv("BLN_SEARCH_WEBHOOK_SECRET", "whsec_" + "hush" * 8)
+    settings = load_settings()
+    assert settings.webhook_url.get_secret_value() == "https://ada:hush@host/hush"
+    assert len(settings.read_webhook_key()) == 24
+    assert "hush" not in f"{settings!r} {settings}"
+
+
+@pytest.mark.parametrize("url", ["host", "https://ada:hush@host", "https://host/?x=1"])
+def test_public_url_that_leads_to_no_page_is_refused(file, monkeypatch, url):
+    file.write_text("")
+    monkeypatch.setenv("BLN_SEARCH_PUBLIC_URL", url)
+    message = load_invalid_settings()
+    assert "BLN_SEARCH_PUBLIC_URL: " in message
+    assert "hush" not in message
+
+
 @pytest.mark.parametrize("around", ["{}\n", "{}\r\n", "\t{} ", "\ufeff{}"])
 def test_white_space_around_a_value_is_removed(file, monkeypatch, around):
     file.write_text(f"server = {json.dumps(around.format('http://host'))}\n")

@@ -17,6 +17,7 @@ from bln_search.storage.results.external_results import CheckedEvaluation
 from bln_search.storage.row_factories import make_evaluation_column_values, make_study_row, make_waiting_trial_rows
 from bln_search.storage.studies.lifecycle import Submission, make_account_event_data, submit_once
 from bln_search.storage.tables import NO_FILE, CheckpointRow, EvaluationRow, OutcomesRow, TrialRow
+from bln_search.storage.webhook.study_ends import add_delivery_if_ended
 
 
 class ExternalStudyRepository:
@@ -65,6 +66,7 @@ class ExternalStudyRepository:
             _add_network(session, study.external, trial, by_network.get(network, []), now)
         append_event(session, row.id, now, "study_accepted", {"digest": study.digest, **make_account_event_data(owner)})
         append_event(session, row.id, now, f"study_{StudyState.COMPLETE}", make_account_event_data(owner))
+        add_delivery_if_ended(session, row, now)
         return row.id
 
 

@@ -18,6 +18,7 @@ from bln_search.storage.database import Database
 from bln_search.storage.events import append_event
 from bln_search.storage.row_factories import make_study_row, make_waiting_trial_rows
 from bln_search.storage.tables import IdempotencyKeyRow, StudyRow, StudyTagRow
+from bln_search.storage.webhook.study_ends import add_delivery_if_ended
 
 if TYPE_CHECKING:
     from bln_search.specs.study import StudySpec
@@ -140,6 +141,7 @@ def set_study_state(
         study.ended_at = None
     elif state in _END_STATES:
         study.ended_at = now
+        add_delivery_if_ended(session, study, now)
     data = {**({} if study.reason is None else {"reason": study.reason}), **make_account_event_data(account)}
     append_event(session, study.id, now, f"study_{state}", data)
 

@@ -15,6 +15,7 @@ from bln_search.storage.tables.results import (
 )
 from bln_search.storage.tables.service import AccountRow, CheckpointStoreRow, ExportRow, TokenRow, WorkerRow
 from bln_search.storage.tables.studies import AttemptRow, EventRow, IdempotencyKeyRow, StudyRow, StudyTagRow, TrialRow
+from bln_search.storage.tables.webhook import DeliveryRow, WebhookRow
 
 __all__ = [
     "NO_FILE",
@@ -23,6 +24,7 @@ __all__ = [
     "AttemptRow",
     "CheckpointRow",
     "CheckpointStoreRow",
+    "DeliveryRow",
     "EpochWeightsRow",
     "EvaluationRow",
     "EventRow",
@@ -38,5 +40,6 @@ __all__ = [
     "Table",
     "TokenRow",
     "TrialRow",
+    "WebhookRow",
     "WorkerRow",
 ]

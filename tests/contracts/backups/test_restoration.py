@@ -21,6 +21,7 @@ from tests.support.service_world import study
 @pytest.mark.parametrize("target_kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
 def test_every_row_and_file_is_restored_into_either_database(installation, create_ledger, target_kind, tmp_path):
     target_ledger = create_ledger(target_kind)
+    installation.ledger.deliveries.start_announcing()
     _, running, token = fill(installation)
     installation.ledger.attempts.release_attempts([token])
     end_running_study(installation, running)
@@ -30,7 +31,7 @@ def test_every_row_and_file_is_restored_into_either_database(installation, creat
     target_store = FolderStore(tmp_path / "elsewhere")
     assert installation.restore(target_ledger, target_store) == 7
     assert {**read_all_rows(target_ledger.database.engine), "checkpoint_store": []} == before
-    filled = ("study", "token", "submission", "outcomes", "stream", "stream_outcomes", "event")
+    filled = ("study", "token", "submission", "outcomes", "stream", "stream_outcomes", "event", "webhook", "delivery")
     assert all(rows for name, rows in before.items() if name in filled)
     assert networks(target_store) == networks(installation.checkpoints)
     assert installation.messages == []

@@ -32,6 +32,7 @@ READ = {
     "list_tokens",
     "list_workers",
     "list_share_links",
+    "list_deliveries",
     "list_exports",
     "get_export",
     "download_export",

@@ -33,7 +33,7 @@ SHOWN_BY_API = {
     *("/analysis", "/layers", "/streams", "/probes"),
 }
 HIDDEN = {
-    *("/repeat", "/fine-tune", "/share", "/share-links", "/checkpoints/{checkpoint_id:number}"),
+    *("/repeat", "/fine-tune", "/share", "/share-links", "/deliveries", "/checkpoints/{checkpoint_id:number}"),
     *("/exports", "/exports/{export_id:number}", "/exports/{export_id:number}/download"),
     "/parts/exports/{export_id:number}",
 }

@@ -46,10 +46,11 @@ def test_metric_families_follow_the_naming_rules_of_prometheus(client):
 def test_metrics_without_a_study_are_zero(client):
     metrics = read_metrics(client)
     records = {key: value for key, value in metrics.items() if key[0] == "bln_search_records"}
-    assert len(records) == 26
+    assert len(records) == 29
     assert set(records.values()) == {0}
     assert metrics["bln_search_database_up",] == 1
     assert metrics["bln_search_queue_oldest_seconds",] == 0
+    assert metrics["bln_search_webhook_oldest_seconds",] == 0
     assert metrics["bln_search_database_bytes",] > 10_000
     assert metrics["process_resident_memory_bytes",] > 1_000_000
 
@@ -62,6 +63,14 @@ def test_results_and_waiting_studies_are_counted(world, client):
     assert metrics["bln_search_records", ("record", "evaluation"), ("state", "measured")] == 60
     assert metrics["bln_search_queue_studies",] == 1
     assert 0 <= metrics["bln_search_queue_oldest_seconds",] < 60
+
+
+def test_messages_of_the_webhook_that_wait_are_counted(world, client):
+    world.ledger.deliveries.start_announcing()
+    world.queue.cancel(world.queue.submit_study(study("cancelled"), "ada").study_id)
+    metrics = read_metrics(client)
+    assert metrics["bln_search_records", ("record", "delivery"), ("state", "waiting")] == 1
+    assert 0 < metrics["bln_search_webhook_oldest_seconds",] < 60
 
 
 def test_metrics_contain_no_private_text(world, client):

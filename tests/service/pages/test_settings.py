@@ -11,10 +11,11 @@ from pydantic import SecretStr
 
 def test_secrets_of_the_settings_are_not_shown(world, root):
     secret = {"token": SecretStr("bln_hush"), "database": "postgresql+psycopg://ada:hush@host/name"}
+    secret |= {"webhook_url": SecretStr("https://host/hush"), "webhook_secret": SecretStr("whsec_hush")}
     secret["checkpoints"] = "sftp://ada:hush@host/kept"
     world.context.settings = world.settings.model_copy(update=secret)
     text = root.get("/settings").text
-    assert text.count("set, not shown") == 2
+    assert text.count("set, not shown") == 4
     assert "sftp://ada:***@host/kept" in text
     assert "hush" not in text
 
