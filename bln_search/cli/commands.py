@@ -78,6 +78,11 @@ VERBS: Mapping[Panel, Mapping[str, Verb]] = {
             "analyze",
             "Print which rows differ significantly, which row is recommended, and its selection bias.",
         ),
+        "plan": Verb(
+            "studies.results.seed_plan",
+            "plan",
+            "Print how many seeds would decide between the arms of a study, by simulation from its results so far.",
+        ),
         "compare": Verb(
             "studies.results.comparison",
             "compare",

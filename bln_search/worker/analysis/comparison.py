@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from bln_search.core.enums import Split
 from bln_search.core.records import RowKey
 from bln_search.ranking.comparison import MAX_COMPARED_ROWS, Comparison
 from bln_search.ranking.leaderboard import Leaderboard
@@ -51,10 +50,12 @@ def compare_best_ranked_rows(
     Returns:
         The comparison, or the reason why there is none.
     """
-    by_row = _group_evaluations_by_row_and_seed(records, board.ranked_on)
     compared = None if only is None else set(only)
-    keys = [row.key for row in board.rows if row.rank is not None and (compared is None or row.key in compared)]
-    ranked = {key: by_row[key] for key in keys}
+    ranked = {
+        key: by_seed
+        for key, by_seed in group_ranked_evaluations(records, board).items()
+        if compared is None or key in compared
+    }
     return compare_best_rows(results, ranked, board, current, margin, level, per_slot=per_slot)
 
 
@@ -69,18 +70,10 @@ def compare_best_rows(
     per_slot: bool = False,
 ) -> tuple[Comparison | None, str | None]:
     """The same of rows in the order of `ranked`, with the evaluations from which each has its outcomes."""
-    if len(ranked) < 2:
-        return None, "fewer than two rows are ranked: there is nothing to compare"
-    first = next(iter(ranked.values()))
-    seeds = sorted(first)
-    examples = first[seeds[0]][0].evaluation.n
-    max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * min(examples, MAX_COMPARED_EXAMPLES)))
-    rows = [row for row in select_compared_rows(list(ranked), max_rows, current) if sorted(ranked[row]) == seeds]
-    if len(rows) < 2:
-        return None, f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
-    table = _load_mean_outcome_table(results, [[ranked[row][seed] for row in rows] for seed in seeds], examples)
-    if table is None:
-        return None, "per-example outcomes are not stored for all rows"
+    loaded = load_table_of_best_rows(results, ranked, current)
+    if isinstance(loaded, str):
+        return None, loaded
+    rows, table = loaded
     if not board.has_accuracy:
         table = replace(table, has_correctness=False)
     comparison = compare_rows(
@@ -94,6 +87,29 @@ def compare_best_rows(
         per_slot=per_slot,
     )
     return comparison, None
+
+
+def load_table_of_best_rows(
+    results: ResultRepository, ranked: Mapping[RowKey, EvaluationsBySeed], current: RowKey | None = None
+) -> tuple[list[RowKey], OutcomeTable] | str:
+    """The rows that are compared, with their outcomes; or the reason why there are none.
+
+    Args:
+        results: Repository from which the outcomes are loaded.
+        ranked: Ranked rows from the best one down, with the evaluations from which each has its outcomes.
+        current: Row of the current configuration of the networks; None where there is none.
+    """
+    if len(ranked) < 2:
+        return "fewer than two rows are ranked: there is nothing to compare"
+    first = next(iter(ranked.values()))
+    seeds = sorted(first)
+    examples = first[seeds[0]][0].evaluation.n
+    max_rows = min(MAX_COMPARED_ROWS, _MAX_LOSSES // (len(seeds) * min(examples, MAX_COMPARED_EXAMPLES)))
+    rows = [row for row in select_compared_rows(list(ranked), max_rows, current) if sorted(ranked[row]) == seeds]
+    if len(rows) < 2:
+        return f"{len(seeds)} seeds of {examples} examples are too many to compare at once"
+    table = _load_mean_outcome_table(results, [[ranked[row][seed] for row in rows] for seed in seeds], examples)
+    return (rows, table) if table is not None else "per-example outcomes are not stored for all rows"
 
 
 def select_compared_rows(ranked: Sequence[RowKey], count: int, current: RowKey | None = None) -> list[RowKey]:
@@ -144,12 +160,13 @@ def _load_outcome_table(
     return None if missing else OutcomeTable(losses, correct, sampled_from=None if sample is None else examples)
 
 
-def _group_evaluations_by_row_and_seed(
-    records: Sequence[EvaluationRecord], split: Split
+def group_ranked_evaluations(
+    records: Sequence[EvaluationRecord], board: Leaderboard
 ) -> dict[RowKey, dict[int, list[EvaluationRecord]]]:
+    """The evaluations of each ranked row by seed, from the best row down."""
     by_row: dict[RowKey, dict[int, list[EvaluationRecord]]] = defaultdict(dict)
     for record in records:
         key = record.evaluation.key
-        if key.split is split:
+        if key.split is board.ranked_on:
             by_row[RowKey.of_evaluation(record.arm, record.point, key)][record.seed] = [record]
-    return by_row
+    return {row.key: by_row[row.key] for row in board.rows if row.rank is not None}
