@@ -15,7 +15,7 @@ from bln_search.api.export.description import (
     TensorDescription,
     output_name_for_task,
 )
-from bln_search.api.export.files import ONNX_PROGRAM, STREAM_FILE, TORCH_PROGRAM, WEIGHTS_FILE
+from bln_search.api.export.files import ONNX_PROGRAM, PLAIN_FILE, STREAM_FILE, TORCH_PROGRAM, WEIGHTS_FILE
 from bln_search.core.blend import parse_estimate_label
 from bln_search.core.built_in_models import BUILT_IN_MODELS
 from bln_search.core.code_identity import CODE_CHANGES
@@ -240,6 +240,13 @@ def _own_loading_lines(export: OwnNetworkDescription) -> list[str]:
         lines.append(
             f'- `{WEIGHTS_FILE}`: `bln_search.load("this folder", model=network)` puts weights, population values and '
             f"configurations into your own instance of `{export.network}`, converted as before the export."
+        )
+    if PLAIN_FILE in export.files:
+        lines.append(
+            f"- `{PLAIN_FILE}`: the same outputs with torch alone, in evaluation mode: "
+            f'`network.load_state_dict(safetensors.torch.load_file("{PLAIN_FILE}"))`. The layers of this '
+            f"`{export.network}` are `nn.BatchNorm` for population values, and `nn.LayerNorm` for the statistics of "
+            "each example (over the whole layer `nn.GroupNorm` with one group), with the ε below."
         )
     stream = _stream_lines(export)
     return [*lines, *(["", *stream] if stream else []), "\nLoad files from sources that you trust only.\n"]

@@ -28,7 +28,8 @@ WEIGHTS_FILE, CONFIGURATION_FILE = "model.safetensors", "configuration.json"
 TORCH_PROGRAM, ONNX_PROGRAM = "model.pt2", "model.onnx"
 STREAM_FILE = "stream.safetensors"
 PARITY_FILE, CARD_FILE = "parity.json", "README.md"
-FORM_FILES = frozenset({WEIGHTS_FILE, TORCH_PROGRAM, ONNX_PROGRAM, STREAM_FILE})
+PLAIN_FILE = "plain.safetensors"
+FORM_FILES = frozenset({WEIGHTS_FILE, PLAIN_FILE, TORCH_PROGRAM, ONNX_PROGRAM, STREAM_FILE})
 """Files that configuration.json may name."""
 
 

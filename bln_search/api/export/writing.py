@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 import torch
+from safetensors.torch import load as read_safetensors
 from safetensors.torch import save
 from torch import nn
 
@@ -19,6 +20,7 @@ from bln_search.api.export.files import (
     CONFIGURATION_FILE,
     ONNX_PROGRAM,
     PARITY_FILE,
+    PLAIN_FILE,
     STREAM_FILE,
     TORCH_PROGRAM,
     WEIGHTS_FILE,
@@ -45,6 +47,7 @@ from bln_search.core.errors import ExportError
 from bln_search.core.files.atomic import compute_file_sha256
 from bln_search.norms.network.folding import copy_with_affine_steps, find_folding_obstacle
 from bln_search.norms.network.layers import get_norms_by_name, reset_stream
+from bln_search.norms.network.plain_layers import copy_with_plain_layers
 
 _Description = TypeVar("_Description", StudyNetworkDescription, OwnNetworkDescription)
 
@@ -121,13 +124,14 @@ def write_and_compare_export(
     """
     on_step(ExportStep.FORMS)
     folded, reason = _fold_if_outputs_agree(plan)
+    plain = _make_plain_if_outputs_agree(plan) if ExportFormat.SAFETENSORS in plan.formats else None
     description = plan.description.model_copy(update={"folded": folded is not None, "not_folded_because": reason})
     with open_atomic_export_folder(folder, overwrite=overwrite) as staging:
-        files = _write_weights_and_programs(staging, plan, folded or plan.network)
+        files = _write_weights_and_programs(staging, plan, folded or plan.network, plain)
         description = description.model_copy(update={"files": files})
         _write_json_file(staging / CONFIGURATION_FILE, description.model_dump(mode="json"))
         on_step(ExportStep.COMPARISON)
-        parity = _read_and_compare_forms(staging, plan, folded)
+        parity = _read_and_compare_forms(staging, plan, folded, plain)
         _write_json_file(staging / PARITY_FILE, parity.to_json_object())
         (staging / CARD_FILE).write_text(plan.card(description, parity), encoding="utf-8")
     return description, parity
@@ -150,15 +154,26 @@ def _fold_if_outputs_agree(plan: ExportPlan[_Description]) -> tuple[nn.Module | 
     return None, f"the affine steps differ from the layers by {parity.largest_difference:.3g}"
 
 
+def _make_plain_if_outputs_agree(plan: ExportPlan[_Description]) -> nn.Module | None:
+    """A copy with layers of torch alone; None if torch has none for a configuration, or they compute other outputs."""
+    plain = copy_with_plain_layers(plan.network, plan.examples.call_with_copies)
+    return plain if plain is not None and plan.compare({"plain": plain}).is_within_tolerance else None
+
+
+def _save_state(network: nn.Module) -> bytes:
+    # copies, because safetensors rejects shared parameters, such as γ and β of time steps
+    state = network.state_dict()
+    return save({name: value.clone(memory_format=torch.contiguous_format) for name, value in state.items()})
+
+
 def _write_weights_and_programs(
-    staging: Path, plan: ExportPlan[_Description], program_network: nn.Module
+    staging: Path, plan: ExportPlan[_Description], program_network: nn.Module, plain: nn.Module | None
 ) -> dict[str, str]:
     """Write the forms. Returns the SHA-256 of each file."""
     if ExportFormat.SAFETENSORS in plan.formats:
-        # copies, because safetensors rejects shared parameters, such as γ and β of time steps
-        state = plan.network.state_dict()
-        copies = {name: value.clone(memory_format=torch.contiguous_format) for name, value in state.items()}
-        (staging / WEIGHTS_FILE).write_bytes(save(copies))
+        (staging / WEIGHTS_FILE).write_bytes(_save_state(plan.network))
+    if plain is not None:
+        (staging / PLAIN_FILE).write_bytes(_save_state(plain))
     with torch.no_grad():
         outputs = plan.examples.with_num_examples(2).call_with_copies(plan.network)
     names = list(flatten_outputs_by_name(outputs, plan.output_name))
@@ -167,11 +182,13 @@ def _write_weights_and_programs(
     if stream:
         (staging / STREAM_FILE).write_bytes(save(stream))
     write_torch_and_onnx_programs(program_network, plan.examples, names, limit, staging, plan.formats, stream)
-    written = [staging / name for name in (WEIGHTS_FILE, STREAM_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]
+    written = [staging / name for name in (WEIGHTS_FILE, PLAIN_FILE, STREAM_FILE, TORCH_PROGRAM, ONNX_PROGRAM)]
     return {path.name: compute_file_sha256(path) for path in written if path.exists()}
 
 
-def _read_and_compare_forms(staging: Path, plan: ExportPlan[_Description], folded: nn.Module | None) -> OutputParity:
+def _read_and_compare_forms(
+    staging: Path, plan: ExportPlan[_Description], folded: nn.Module | None, plain: nn.Module | None
+) -> OutputParity:
     """Read the forms, compare them with the network, and evaluate one. Raises ExportError if figures differ."""
     stream = tuple(initial_stream(plan.network).values())
     readers: dict[ExportFormat, tuple[str, Callable[[], Program]]] = {
@@ -180,6 +197,9 @@ def _read_and_compare_forms(staging: Path, plan: ExportPlan[_Description], folde
         ExportFormat.ONNX: ("onnxruntime", lambda: _load_onnx_program_with_stream(staging, stream)),
     }
     forms: dict[str, Program] = {form: read() for kind, (form, read) in readers.items() if kind in plan.formats}
+    if plain is not None:
+        plain.load_state_dict(read_safetensors((staging / PLAIN_FILE).read_bytes()))
+        forms["plain"] = plain
     if folded is not None:
         forms["folded"] = folded
     _begin_streams([plan.network, *forms.values()])

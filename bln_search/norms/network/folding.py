@@ -123,6 +123,11 @@ def make_affine_step(layer: Normalization) -> nn.Module:
     if not layer.method.statistics:
         has_bias = layer.bias is not None
         return ShiftStep(layer.bias.detach().clone(), layer.feature_axis) if has_bias else nn.Identity()
+    return AffineStep(*(value.to(layer.weight.dtype) for value in fold_in_double(layer)))
+
+
+def fold_in_double(layer: Normalization) -> tuple[Tensor, Tensor]:
+    """Return scale and shift of a layer that is one affine step, in double precision and the shape of its values."""
     branch_weights = layer.branch_weights(layer.batch_size or 1)
     total_scale = total_centre = layer.weight.detach().double().new_zeros(())
     ndim = 0
@@ -136,8 +141,7 @@ def make_affine_step(layer: Normalization) -> nn.Module:
             total_scale, total_centre, ndim = total_scale + scale, total_centre + mean * scale, mean.ndim
     shape = layer.broadcast_parameter_shape(ndim)
     gamma, beta = (value.detach().double().view(shape) for value in (layer.weight, layer.bias))
-    scale_and_shift = gamma * total_scale, beta - gamma * total_centre
-    return AffineStep(*(value.to(layer.weight.dtype) for value in scale_and_shift))
+    return gamma * total_scale, beta - gamma * total_centre
 
 
 def copy_with_affine_steps(network: nn.Module) -> nn.Module:
