@@ -30,6 +30,7 @@ def build_model(
     seed: int,
     options: Mapping[str, Any] | None = None,
     vocabulary: int | None = None,
+    most_parameters: int | None = None,
 ) -> nn.Module:
     """Build and initialize a network. Initial weights depend on the seed only, not on the normalization layers.
 
@@ -41,10 +42,11 @@ def build_model(
         seed: of the initial weights.
         options: further arguments of the model.
         vocabulary: number of token ids of the inputs; None where inputs are measurements.
+        most_parameters: how many values a built-in model may have, checked before memory is taken; None for any.
 
     Raises:
         ModelError: there is no such model, or it does not support the options, the input shape, token ids or the
-            method of the normalization layers.
+            method of the normalization layers; or it has more parameters than allowed.
     """
     check_model_name_and_options(name, options or {})
     _check_number_of_inputs(name, input_shape)
@@ -54,6 +56,12 @@ def build_model(
             choice = ", ".join(list_text_models())
             raise ModelError(f"the model {name} takes measurements, but this data holds texts: choose {choice}")
         arguments["vocabulary"] = vocabulary
+    if most_parameters is not None and name in MODELS.built_in:
+        with torch.device("meta"):
+            without_memory = _make_network(name, input_shape, classes, norm, arguments)
+        count = sum(parameter.numel() for parameter in without_memory.parameters())
+        if count > most_parameters:
+            raise ModelError(f"the model {name} has {count:,} parameters with these options, not {most_parameters:,}")
     network = _make_network(name, input_shape, classes, norm, arguments)
     initialize_weights(network, torch.Generator().manual_seed(seed))
     example = make_zero_inputs(input_shape, 2, is_text=vocabulary is not None)

@@ -98,9 +98,11 @@ def load_exported_study_network(folder: Path, description: StudyNetworkDescripti
         units = None
         if description.task is TaskName.REGRESSION:
             units = TargetDestandardizer(*(state[f"units.{name}"].numpy() for name in ("mean", "deviation")))
-        exported = ExportedNetwork(standardization, build_network_with_initial_weights(description), units)
+        size = sum(value.numel() for value in state.values())
+        network = build_network_with_initial_weights(description, most_parameters=size)
+        exported = ExportedNetwork(standardization, network, units)
         exported.load_state_dict(state)
-    except (KeyError, RuntimeError) as error:
+    except (KeyError, RuntimeError, TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"{folder / WEIGHTS_FILE} does not belong to the network of {CONFIGURATION_FILE}: {error}"
         ) from None
@@ -122,8 +124,18 @@ def _check_configurations_match_row(folder: Path, description: StudyNetworkDescr
             )
 
 
-def build_network_with_initial_weights(description: StudyNetworkDescription) -> nn.Module:
-    """Build the described network without its weights."""
+def build_network_with_initial_weights(
+    description: StudyNetworkDescription, *, most_parameters: int | None = None
+) -> nn.Module:
+    """Build the described network without its weights.
+
+    Args:
+        description: Of the network.
+        most_parameters: How many parameters it may have; None for any.
+
+    Raises:
+        ModelError: The model does not have these options, or more parameters.
+    """
     model, normalization = description.model, description.normalization
     norm = partial(
         make_norm,
@@ -133,4 +145,12 @@ def build_network_with_initial_weights(description: StudyNetworkDescription) -> 
         batch_size=normalization.batch_size,
         **normalization.options,
     )
-    return build_model(model.name, model.input_shape, model.classes, norm, seed=0, options=model.options)
+    return build_model(
+        model.name,
+        model.input_shape,
+        model.classes,
+        norm,
+        seed=0,
+        options=model.options,
+        most_parameters=most_parameters,
+    )
