@@ -36,7 +36,7 @@ from tests.docs.pages import (
 
 CARRIED_OUT = {
     *("README.md", "compare.md", "networks.md", "own_network.md", "plugins.md", "recurrent.md", "rest.md", "shift.md"),
-    *("service.md", "start.md", "tasks.md"),
+    *("integrations.md", "service.md", "start.md", "tasks.md"),
 }
 """Pages whose Python blocks need more than themselves, or are run for what they print; they have tests of their own."""
 

@@ -14,6 +14,8 @@ from bln_search.core.enums import ExportFormat
 from bln_search.core.errors import HubError
 from tests.api.export.own_networks import INPUTS, mixed
 from tests.api.trained import DIGITS, row_of, train
+from tests.conftest import ROOT
+from tests.docs.pages import PAGES, blocks, run_python
 from tests.integrations.hub_server import TOKEN, serve_hub
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
@@ -256,6 +258,16 @@ def test_hostile_description_is_refused_before_weights_are_downloaded_or_used(hu
         from_pretrained(NAME)
 
 
+@pytest.mark.parametrize(
+    "options", [{"widths": [20000, 20000]}, {"widths": [10**18]}, {"widths": [8] * 100}, {"widths": "x"}, {"hook": "x"}]
+)
+def test_hostile_size_of_a_model_takes_no_memory(hub, study_folder, options):
+    model = {"name": "mlp", "options": options, "input_shape": [1, 8, 8], "classes": 10, "class_names": None}
+    hub.add(NAME, with_description(study_folder, model=model))
+    with pytest.raises(bln_search.BlnSearchError, match=r"parameters with these options|does not belong|has no option"):
+        from_pretrained(NAME)
+
+
 def test_program_of_a_repository_is_never_loaded(hub, tmp_path, monkeypatch):
     bln_search.export(mixed(), tmp_path / "program", example_inputs=INPUTS, formats=["torch_export", "safetensors"])
     push_to_hub(tmp_path / "program", NAME)
@@ -287,3 +299,24 @@ def test_hub_that_cannot_be_reached_is_an_error_that_says_what_to_do(hub, study_
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(HubError, match=r"cannot be reached .*check the connection and HF_ENDPOINT"):
         push_to_hub(study_folder, NAME)
+
+
+@pytest.mark.slow
+def test_code_of_the_page_pushes_and_loads(hub, tmp_path):
+    (block,) = [block for block in blocks(PAGES["integrations.md"], "python") if "huggingface_hub" in block.text]
+    assert len([line for line in block.text.splitlines() if line]) <= 10
+    before = (
+        "import torch, warnings\nimport bln_search\nfrom tests.api.export.own_networks import INPUTS as x, mixed\n"
+        "warnings.filterwarnings('ignore', 'Use .content', DeprecationWarning)\nmodel, again = mixed(), mixed()\n"
+    )
+    after = "assert torch.equal(loaded(x), model(x))\nassert not loaded.training"
+    printed = run_python(
+        "\n".join([before, block.text, after]),
+        where=tmp_path,
+        HF_ENDPOINT=hub.address,
+        HF_HOME=str(tmp_path / "home"),
+        HF_HUB_DISABLE_XET="1",
+        PYTHONPATH=str(ROOT),
+    )
+    assert printed.strip() == f"{hub.address}/me/digits/commit/{hub.repositories['me/digits'].branches['main'][-1].sha}"
+    assert b"license: mit" in hub.files("me/digits")["README.md"]
