@@ -17,7 +17,7 @@ from torch.nn.parameter import is_lazy
 
 from bln_search.norms.normalization_base import NormalizationBase
 
-_LIBRARIES = sys.stdlib_module_names | {"torch", "numpy", "bln_search"}
+_LIBRARIES = sys.stdlib_module_names | {"torch", "numpy", "bln_search", "lightning", "pytorch_lightning"}
 """Packages whose objects are not searched for state, apart from containers, modules and generators."""
 
 _MOST_OBJECTS = 200_000

@@ -1,0 +1,217 @@
+"""Lightning: a callback that evaluates a module under every configuration after epochs and at the end of a fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
+
+from bln_search.api.check.report import CheckReport
+from bln_search.api.evaluate import EvaluationOptions
+from bln_search.api.inputs.loaders import Loader
+from bln_search.core.errors import DataError, MissingPackageError
+from bln_search.integrations.class_names import has_class_name
+from bln_search.integrations.lightning_tables import log_table
+from bln_search.integrations.loader_copies import LimitedLoader, copy_loader
+from bln_search.integrations.ranked_metrics import Ranked
+from bln_search.integrations.training_evaluation import OnError, Splits, TrainingEvaluation
+
+if TYPE_CHECKING:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+else:
+    try:
+        from lightning.pytorch import Callback
+    except ModuleNotFoundError as missing:
+        try:
+            from pytorch_lightning import Callback
+        except ModuleNotFoundError:
+            raise MissingPackageError(missing.name, "lightning") from missing
+
+_PREFIX = "bln_search/"
+
+_SHARDED = ("DeepSpeedStrategy", "FSDPStrategy", "ModelParallelStrategy", "XLAFSDPStrategy")
+"""Strategies under which no process has all parameters."""
+
+
+class ConfigurationEvaluation(Callback):
+    """Evaluates the module under every configuration of its normalization layers, and logs the ranked table.
+
+    Metrics go to all loggers of the trainer, as `bln_search/recommended_loss`; those of an epoch can be monitored. The
+    table goes to loggers that take tables or texts. The training is as without the callback, bit for bit: parameters,
+    running statistics, optimizers and random numbers. In a distributed training the first process evaluates its part
+    of the data, and the others wait; parameters that are sharded cannot be evaluated.
+
+    The last evaluation follows callbacks that average weights. It is in the precision of the parameters, without
+    autocast. A fit that raises an error or is interrupted has none.
+
+    Args:
+        every: Evaluate after each `every` epochs, and at the end; None for the end alone.
+        check: Run `bln_search.check` too, for networks whose layers store statistics.
+        apply: Apply the recommended configuration at the end, so that `trainer.test` uses it. The module is converted
+            with `method="same"` if it was not; checkpoints of the fit are without the configuration.
+        on_error: `warn`: an evaluation that fails is a warning, and the training goes on. `raise`: it is an error.
+        train_loader: Mini-batches for the population values; by default the training loader of the trainer.
+        validation_loader: Mini-batches that rank, or a dictionary of several conditions; by default the validation
+            loaders of the trainer: a list gives the conditions `loader_0`, `loader_1`, ...
+        options: Further arguments of `evaluate_configurations`, as `score`, `forward` and `target`. By default the
+            module is called with the inputs of a mini-batch, and the loss is cross-entropy.
+
+    Attributes:
+        ranked: The ranked table of the latest evaluation; None before the first one.
+        report: The report of the latest check; None without one.
+        history: The metrics of each evaluation by name, with the number of finished epochs as `epoch`.
+        error: Why the latest evaluation failed; None if it did not.
+
+    Raises:
+        ValueError: An argument is invalid.
+        TypeError: An argument has a wrong type.
+
+    Example:
+        evaluation = ConfigurationEvaluation(every=5)
+        trainer = lightning.Trainer(max_epochs=20, callbacks=[evaluation])
+        trainer.fit(model, datamodule)
+        print(evaluation.ranked)
+    """
+
+    def __init__(
+        self,
+        *,
+        every: int | None = None,
+        check: bool = False,
+        apply: bool = False,
+        on_error: OnError = "warn",
+        train_loader: Loader | None = None,
+        validation_loader: Loader | Mapping[str, Loader] | None = None,
+        **options: Unpack[EvaluationOptions],
+    ) -> None:
+        super().__init__()
+        self._evaluation = TrainingEvaluation(every, with_check=check, on_error=on_error, **options)
+        self._apply, self._train_loader, self._validation_loader = apply, train_loader, validation_loader
+
+    @property
+    def ranked(self) -> Ranked | None:
+        """The ranked table of the latest evaluation."""
+        return self._evaluation.ranked
+
+    @property
+    def report(self) -> CheckReport | None:
+        """The report of the latest check."""
+        return self._evaluation.report
+
+    @property
+    def history(self) -> Sequence[Mapping[str, float]]:
+        """The metrics of each evaluation."""
+        return self._evaluation.history
+
+    @property
+    def error(self) -> Exception | None:
+        """Why the latest evaluation failed."""
+        return self._evaluation.error
+
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Begin a training. Later hooks of this callback come last, after those that average weights."""
+        trainer.callbacks = [*(each for each in trainer.callbacks if each is not self), self]  # type: ignore[attr-defined]
+        if trainer.is_global_zero:
+            self._evaluation.start(pl_module, refusal=_refuse_strategy(trainer))
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Evaluate the module if it is due, and log the metrics with those of the epoch."""
+        epochs = trainer.current_epoch + 1
+        if self._evaluation.is_due(epochs):
+            metrics = self._evaluate(trainer, pl_module, epochs)
+            pl_module.log_dict({f"{_PREFIX}{name}": value for name, value in metrics.items()})
+
+    def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Evaluate the module, and log metrics and table, while it is still on its device."""
+        metrics: Mapping[str, float] = {}
+        if trainer.is_global_zero and self._evaluation.is_due_at_end(pl_module):
+            metrics = self._evaluate_here(trainer, pl_module, trainer.current_epoch)
+        if trainer.is_global_zero and self.ranked is not None and self.error is None:
+            step = max(trainer.global_step - 1, 0)  # as of the metrics of the last epoch
+            for logger in trainer.loggers:
+                logger.log_metrics({f"{_PREFIX}{name}": value for name, value in metrics.items()}, step)
+                log_table(logger, self.ranked, step)
+
+    def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Apply the recommended configuration, after the last checkpoint."""
+        if self._apply:
+            choice = self._evaluation.choose_recommended() if trainer.is_global_zero else None
+            self._evaluation.apply(pl_module, trainer.strategy.broadcast(choice))
+
+    def _evaluate(self, trainer: Trainer, pl_module: LightningModule, epochs: int) -> Mapping[str, float]:
+        """Evaluate in the first process, and return the metrics in every process."""
+        metrics = self._evaluate_here(trainer, pl_module, epochs) if trainer.is_global_zero else {}
+        return trainer.strategy.broadcast(metrics)
+
+    def _evaluate_here(self, trainer: Trainer, pl_module: LightningModule, epochs: int) -> Mapping[str, float]:
+        return self._evaluation.evaluate(pl_module, lambda: self._make_splits(trainer), epochs)
+
+    def _make_splits(self, trainer: Trainer) -> Splits:
+        training = self._train_loader if self._train_loader is not None else _find_training_loader(trainer)
+        if self._validation_loader is not None:
+            return training, self._validation_loader
+        return training, _find_validation_loaders(trainer)
+
+
+def _refuse_strategy(trainer: Trainer) -> str | None:
+    if has_class_name(trainer.strategy, _SHARDED):
+        return (
+            f"the parameters are sharded by {type(trainer.strategy).__name__}: evaluate the trained network afterwards"
+        )
+    return None
+
+
+def _find_training_loader(trainer: Trainer) -> Loader:
+    loader = trainer.train_dataloader
+    if isinstance(loader, list | tuple) and len(loader) == 1:
+        loader = loader[0]
+    if loader is None or isinstance(loader, list | tuple | dict):
+        raise DataError(f"the trainer has {_describe_loaders(loader)} for training: give train_loader=")
+    batches = trainer.fit_loop.epoch_loop.total_batch_idx + 1  # bounds a stream that does not end
+    limit = batches if math.isinf(trainer.num_training_batches) else int(trainer.num_training_batches)
+    return _limit(loader, limit, _make_preparation(trainer, 0, is_training=True))
+
+
+def _find_validation_loaders(trainer: Trainer) -> Loader | dict[str, Loader]:
+    loaders, limits = trainer.val_dataloaders, trainer.num_val_batches
+    if loaders is None or not sum(limits):
+        raise DataError(
+            "the trainer reads no validation mini-batches (there is no loader, or limit_val_batches=0): give "
+            "validation_loader="
+        )
+    if isinstance(loaders, Mapping):
+        by_name = dict(loaders)
+    elif isinstance(loaders, list | tuple):
+        by_name = {f"loader_{number}": loader for number, loader in enumerate(loaders)}
+    else:
+        by_name = {"": loaders}
+    limited = {
+        name: _limit(
+            loader, None if math.isinf(limit) else int(limit), _make_preparation(trainer, number, is_training=False)
+        )
+        for number, ((name, loader), limit) in enumerate(zip(by_name.items(), limits, strict=True))
+    }
+    return next(iter(limited.values())) if len(limited) == 1 else limited
+
+
+def _describe_loaders(loader: object) -> str:
+    return "no loader" if loader is None else "several loaders"
+
+
+def _limit(loader: Any, limit: int | None, prepare: Callable[[Any], Any]) -> Loader:
+    return LimitedLoader(copy_loader(loader), limit, prepare)
+
+
+def _make_preparation(trainer: Trainer, index: int, *, is_training: bool) -> Callable[[Any], Any]:
+    """A function that prepares a mini-batch of a loader as the trainer does, with the hooks of the user."""
+
+    def prepare(batch: Any) -> Any:
+        stage = trainer.state.stage
+        if not is_training:
+            trainer.validating = True
+        try:
+            return trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch), dataloader_idx=index)
+        finally:
+            trainer.state.stage = stage
+
+    return prepare

@@ -1,0 +1,75 @@
+"""Copies of loaders, which are read between epochs without moving the loaders of the training."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import data
+
+from bln_search.api.inputs.loaders import Loader
+
+_GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
+
+
+def copy_loader(loader: Loader) -> Loader:
+    """A loader that yields what `loader` would yield next, and does not change what that one yields.
+
+    A copy of a `DataLoader` has worker processes, samplers and random generators of its own. The data set is the same
+    object; one that is an `IterableDataset`, or has a random generator as an attribute, is copied without its data.
+    Any other loader is returned itself.
+    """
+    if not isinstance(loader, data.DataLoader):
+        return loader
+    copied = copy.copy(loader)
+    dataset = _copy_state_of_data_set(loader.dataset)
+    memo = {id(loader.dataset): dataset}  # samplers refer to the data set, which deepcopy would copy
+    own: dict[str, Any] = {"dataset": dataset, "_iterator": None}
+    with suppress(Exception):  # what a sampler of a user contains may not be copyable
+        own |= copy.deepcopy({name: vars(loader)[name] for name in ("sampler", "batch_sampler", "generator")}, memo)
+    vars(copied).update(own)  # attributes of a DataLoader cannot be assigned
+    return copied
+
+
+def _copy_state_of_data_set(dataset: Any) -> Any:
+    generators = {
+        name: copy.deepcopy(value)
+        for name, value in getattr(dataset, "__dict__", {}).items()
+        if isinstance(value, _GENERATORS)
+    }
+    if not generators and not isinstance(dataset, data.IterableDataset):
+        return dataset
+    with suppress(Exception):  # whatever the class of a user does when it is copied
+        copied = copy.copy(dataset)
+        vars(copied).update(generators)
+        return copied
+    return dataset
+
+
+class LimitedLoader:
+    """The first mini-batches of a loader, each prepared by a function.
+
+    Args:
+        loader: The loader.
+        limit: Largest number of mini-batches; None for all.
+        prepare: Returns a mini-batch as the network takes it; None for the mini-batch itself.
+    """
+
+    def __init__(self, loader: Loader, limit: int | None, prepare: Callable[[Any], Any] | None = None) -> None:
+        self._loader, self._limit, self._prepare = loader, limit, prepare
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the mini-batches."""
+        batches = islice(iter(self._loader), self._limit)
+        return batches if self._prepare is None else map(self._prepare, batches)
+
+    def __len__(self) -> int:
+        """The number of mini-batches. Raises TypeError if the loader has none."""
+        length = len(self._loader)  # type: ignore[arg-type]
+        return length if self._limit is None else min(length, self._limit)

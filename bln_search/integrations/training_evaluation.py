@@ -1,0 +1,195 @@
+"""The core of the callbacks for trainers: when a network is evaluated, and what becomes of the result."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal, Unpack
+
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from bln_search.api.apply import apply_configuration
+from bln_search.api.check.check import check
+from bln_search.api.check.report import CheckReport
+from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
+from bln_search.api.inputs.loaders import Loader
+from bln_search.api.inputs.score import parse_score
+from bln_search.api.networks import parameter_fingerprint
+from bln_search.api.ranked.row import RankedConfiguration
+from bln_search.core.errors import ModelError
+from bln_search.evaluation.network_state import is_lazy_network
+from bln_search.integrations.loader_copies import copy_loader
+from bln_search.integrations.ranked_metrics import Ranked, flatten_ranked
+from bln_search.integrations.undisturbed import convert_unless_converted, undisturbed_training
+from bln_search.norms.network.layers import get_norms_by_name
+
+OnError = Literal["warn", "raise"]
+
+Splits = tuple[Loader, Loader | Mapping[str, Loader]]
+"""Training and validation mini-batches, the latter possibly of several conditions by name."""
+
+
+@dataclass(frozen=True)
+class AppliedChoice:
+    """A row with the mini-batch sizes of the layers with which it was measured, by name."""
+
+    row: RankedConfiguration
+    batch_sizes: Mapping[str, int | None]
+
+
+class TrainingEvaluation:
+    """Evaluates a network between the epochs of its training and at the end, without a change of the training.
+
+    A network that was not converted is converted by `same` for the evaluation alone: what is evaluated are the
+    configurations of its BatchNorm and LayerNorm layers.
+
+    Args:
+        every: Evaluate after each `every` epochs, and at the end; None for the end alone.
+        with_check: Run `bln_search.check` too, for networks whose layers store statistics.
+        on_error: `warn`: an evaluation that fails is a warning, and the training goes on. `raise`: it is an error.
+        options: Of `evaluate_configurations`; `score`, `forward` and `target` are those of `check` too.
+
+    Attributes:
+        ranked: The ranked table of the latest evaluation; None before the first one.
+        report: The report of the latest check; None without one.
+        history: The metrics of each evaluation, with its epoch (the number of finished epochs).
+        error: Why the latest evaluation failed; None if it did not.
+
+    Raises:
+        ValueError: An argument is invalid.
+        TypeError: An argument has a wrong type.
+    """
+
+    def __init__(
+        self,
+        every: int | None = None,
+        *,
+        with_check: bool = False,
+        on_error: OnError = "warn",
+        **options: Unpack[EvaluationOptions],
+    ) -> None:
+        if every is not None and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+            raise ValueError(f"every is a number of epochs of at least 1, or None for the end alone, not {every!r}")
+        if on_error not in ("warn", "raise"):
+            raise ValueError(f'on_error is "warn" or "raise", not {on_error!r}')
+        unknown = sorted(options.keys() - EvaluationOptions.__annotations__.keys())
+        if unknown:
+            raise TypeError(f"{unknown[0]} is no argument of evaluate_configurations")
+        parse_score(options.get("score", "cross_entropy"))
+        self._every, self._with_check, self._on_error, self._options = every, with_check, on_error, options
+        self.ranked: Ranked | None = None
+        self.report: CheckReport | None = None
+        self.history: list[dict[str, float]] = []
+        self.error: Exception | None = None
+        self._evaluated: str | None = None
+        self._batch_sizes: dict[str, int | None] = {}
+        self._is_possible = True
+
+    def start(self, network: nn.Module, *, refusal: str | None = None) -> None:
+        """Begin a training: report now that the network has no layers with configurations, or another refusal."""
+        self._evaluated, self._is_possible = None, True
+        with self._reported_errors("cannot evaluate this network"), undisturbed_training(_unwrap(network)):
+            if refusal is not None:
+                raise ModelError(refusal)
+            if not is_lazy_network(network):
+                convert_unless_converted(_unwrap(network))
+        self._is_possible = self.error is None
+
+    def is_due(self, epochs: int) -> bool:
+        """Whether to evaluate after this number of finished epochs."""
+        return self._is_possible and self._every is not None and epochs > 0 and epochs % self._every == 0
+
+    def is_due_at_end(self, network: nn.Module) -> bool:
+        """Whether to evaluate at the end: not if the latest evaluation was with the present parameters."""
+        return self._is_possible and self._evaluated != parameter_fingerprint(_unwrap(network))
+
+    def evaluate(self, network: nn.Module, make_splits: Callable[[], Splits], epochs: int) -> dict[str, float]:
+        """Evaluate the network, and return the metrics by name; none if the evaluation fails.
+
+        Args:
+            network: The network, in any mode.
+            make_splits: Returns the loaders, which are copied before they are read.
+            epochs: The number of finished epochs.
+        """
+        network = _unwrap(network)
+        with (
+            self._reported_errors(f"could not evaluate the network after epoch {epochs}"),
+            undisturbed_training(network),
+        ):
+            train_loader, validation_loader = make_splits()
+            self._evaluate(network, copy_loader(train_loader), _copy_loaders(validation_loader))
+        if self.error is not None or self.ranked is None:
+            return {}
+        metrics = flatten_ranked(self.ranked)
+        self.history.append({"epoch": epochs, **metrics})
+        self._evaluated = parameter_fingerprint(network)
+        return metrics
+
+    def choose_recommended(self) -> AppliedChoice | None:
+        """What `apply` applies; None if the latest evaluation failed or there was none."""
+        if self.ranked is None or self.error is not None:
+            return None
+        return AppliedChoice(self.ranked.recommended, self._batch_sizes)
+
+    def apply(self, network: nn.Module, choice: AppliedChoice | None) -> None:
+        """Convert the network if necessary, and apply a choice, of this process or another one."""
+        if choice is None:
+            return
+        with self._reported_errors("could not apply the recommended configuration"):
+            network = convert_unless_converted(_unwrap(network))
+            for name, layer in get_norms_by_name(network).items():
+                layer.batch_size = layer.batch_size or choice.batch_sizes.get(name)
+            apply_configuration(network, choice.row)
+
+    def _evaluate(
+        self, network: nn.Module, train_loader: Loader, validation_loader: Loader | Mapping[str, Loader]
+    ) -> None:
+        if self._with_check:
+            self.report = self._check(network, train_loader, validation_loader)
+        network = convert_unless_converted(network)
+        self.ranked = evaluate_configurations(network, train_loader, validation_loader, **self._options)
+        self._batch_sizes = {name: layer.batch_size for name, layer in get_norms_by_name(network).items()}
+
+    def _check(
+        self, network: nn.Module, train_loader: Loader, validation_loader: Loader | Mapping[str, Loader]
+    ) -> CheckReport:
+        conditions = dict(validation_loader) if isinstance(validation_loader, Mapping) else {"": validation_loader}
+        return check(
+            network,
+            train_loader,
+            conditions.pop(next(iter(conditions))),
+            conditions=conditions,
+            score=self._options.get("score", "cross_entropy"),
+            forward=self._options.get("forward"),
+            target=self._options.get("target"),
+            progress=self._options.get("progress", True),
+        )
+
+    @contextmanager
+    def _reported_errors(self, problem: str) -> Iterator[None]:
+        """Turn an error into a warning, unless errors are to be raised. The message begins with `problem`."""
+        self.error = None
+        try:
+            yield
+        except Exception as error:
+            if self._on_error == "raise":
+                raise
+            self.error = error.with_traceback(None)  # its frames keep mini-batches in memory
+            warnings.warn(
+                f"bln-search {problem}; the training goes on ({type(error).__name__}: {error})",
+                stacklevel=4,
+            )
+
+
+def _unwrap(network: nn.Module) -> nn.Module:
+    """The network of this process inside of DistributedDataParallel."""
+    return network.module if isinstance(network, DistributedDataParallel) else network
+
+
+def _copy_loaders(loader: Loader | Mapping[str, Loader]) -> Loader | Mapping[str, Loader]:
+    if isinstance(loader, Mapping):
+        return {name: copy_loader(each) for name, each in loader.items()}
+    return copy_loader(loader)
