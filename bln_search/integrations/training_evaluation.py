@@ -132,7 +132,9 @@ class TrainingEvaluation:
         """What `apply` applies; None if the latest evaluation failed or there was none."""
         if self.ranked is None or self.error is not None:
             return None
-        return AppliedChoice(self.ranked.recommended, self._batch_sizes)
+        with self._reported_errors("could not choose a configuration"):
+            return AppliedChoice(self.ranked.recommended, self._batch_sizes)
+        return None
 
     def apply(self, network: nn.Module, choice: AppliedChoice | None) -> None:
         """Convert the network if necessary, and apply a choice, of this process or another one."""

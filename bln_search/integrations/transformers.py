@@ -1,5 +1,7 @@
 """The Trainer of Hugging Face: a callback that evaluates its model under every configuration."""
 
+# ruff: noqa: ARG002 - events have the arguments of the base class
+
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
@@ -102,7 +104,7 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         return self._evaluation.error
 
     def on_train_begin(
-        self, _args: TrainingArguments, state: TrainerState, _control: TrainerControl, **kwargs: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Begin a training. Later events come to this callback first, before those of trackers that end their run."""
         handler = self._trainer.callback_handler
@@ -111,7 +113,7 @@ class ConfigurationEvaluationCallback(TrainerCallback):
             self._evaluation.start(kwargs["model"], refusal=self._refuse_sharding())
 
     def on_epoch_end(
-        self, _args: TrainingArguments, state: TrainerState, _control: TrainerControl, **kwargs: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Evaluate the model if it is due, and log the metrics."""
         epochs = _count_epochs(state)
@@ -119,7 +121,7 @@ class ConfigurationEvaluationCallback(TrainerCallback):
             self._evaluate(state, epochs, **kwargs)
 
     def on_train_end(
-        self, _args: TrainingArguments, state: TrainerState, _control: TrainerControl, **kwargs: Any
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
         """Evaluate the model, log the metrics, and apply the recommended configuration."""
         if state.is_world_process_zero and self._evaluation.is_due_at_end(kwargs["model"]):
