@@ -31,7 +31,8 @@ class ConfigurationEvaluationCallback(TrainerCallback):
     Metrics go through `trainer.log`, as `eval_bln_search/recommended_loss`, so that everything in `report_to` shows
     them. The training is as without the callback, bit for bit: parameters, running statistics, optimizer and random
     numbers. In a distributed training the first process evaluates its part of the data, and the others wait; parameters
-    that are sharded (FSDP, DeepSpeed) cannot be evaluated. The last evaluation follows `load_best_model_at_end`.
+    that are sharded (FSDP, DeepSpeed) cannot be evaluated. The last evaluation follows `load_best_model_at_end`. It is
+    in the precision of the parameters, without autocast.
 
     Args:
         trainer: The trainer, to which the callback is added.
@@ -135,6 +136,7 @@ class ConfigurationEvaluationCallback(TrainerCallback):
             return
 
         def make_splits() -> Splits:
+            _run_without_autocast(model)
             return self._make_training_loader(train_dataloader, state), self._make_validation_loaders()
 
         metrics = self._evaluation.evaluate(model, make_splits, epochs)
@@ -159,11 +161,12 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         return self._make_validation_loader(None)
 
     def _make_validation_loader(self, name: str | None) -> Loader:
-        """The loader of one data set, which accelerate forgets again."""
+        """The loader of one data set, which accelerate forgets again unless the trainer keeps it."""
         known = self._trainer.accelerator._dataloaders
         count = len(known)
         loader = self._trainer.get_eval_dataloader(name)
-        del known[count:]
+        if not self._trainer.args.dataloader_persistent_workers:
+            del known[count:]
         return _copy_without_accelerate(loader)
 
     def _refuse_sharding(self) -> str | None:
@@ -174,6 +177,15 @@ class ConfigurationEvaluationCallback(TrainerCallback):
 
 def _count_epochs(state: TrainerState) -> int:
     return int(state.epoch or 0)
+
+
+def _run_without_autocast(model: Any) -> None:
+    """Call the forward pass inside of that of accelerate, in the precision of the parameters.
+
+    The end of the evaluation restores the attribute.
+    """
+    if "_original_forward" in vars(model):
+        model.forward = model._original_forward
 
 
 def _copy_without_accelerate(loader: Any) -> Loader:

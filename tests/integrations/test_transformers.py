@@ -163,18 +163,18 @@ def test_tensorboard_gets_the_metrics(tmp_path, monkeypatch):
 
 
 def test_trackers_end_their_run_after_the_last_evaluation(tmp_path):
-    class Tracker(transformers.TrainerCallback):
-        events = []
+    events = []
 
+    class Tracker(transformers.TrainerCallback):
         def on_log(self, args, state, control, logs, **kwargs):
-            self.events += [name for name in logs if name.endswith("recommended_loss")]
+            events.extend(name for name in logs if name.endswith("recommended_loss"))
 
         def on_train_end(self, *args, **kwargs):
-            self.events.append("end")
+            events.append("end")
 
     trainer = make_trainer(tmp_path, callbacks=[Tracker()])
     train(trainer, ConfigurationEvaluationCallback(trainer))
-    assert Tracker.events == ["eval_bln_search/recommended_loss", "end"]
+    assert events == ["eval_bln_search/recommended_loss", "end"]
 
 
 def test_the_best_model_is_evaluated_where_it_is_loaded_at_the_end(tmp_path):
