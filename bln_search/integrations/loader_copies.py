@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 import random
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,9 +22,9 @@ _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.Ra
 def copy_loader(loader: Loader) -> Loader:
     """A loader that yields what `loader` would yield next, and does not change what that one yields.
 
-    A copy of a `DataLoader` has worker processes, samplers and random generators of its own. The data set is the same
-    object; one that is an `IterableDataset`, or has a random generator as an attribute, is copied without its data.
-    Any other loader is returned itself.
+    A copy of a `DataLoader` has samplers, random generators and worker processes of its own, which begin anew. The data
+    set is the same object; one that is an `IterableDataset`, or has a random generator as an attribute, is copied
+    without its data. Any other loader is returned itself.
     """
     if not isinstance(loader, data.DataLoader):
         return loader
@@ -38,18 +39,28 @@ def copy_loader(loader: Loader) -> Loader:
 
 
 def _copy_state_of_data_set(dataset: Any) -> Any:
-    generators = {
-        name: copy.deepcopy(value)
-        for name, value in getattr(dataset, "__dict__", {}).items()
-        if isinstance(value, _GENERATORS)
-    }
-    if not generators and not isinstance(dataset, data.IterableDataset):
+    """A copy of a data set whose readings change nothing in it, as far as attributes tell; itself if none changes."""
+    attributes = getattr(dataset, "__dict__", {})
+    own = {name: copied for name, value in attributes.items() if (copied := _copy_state(value)) is not value}
+    if not own and not isinstance(dataset, data.IterableDataset):
         return dataset
     with suppress(Exception):  # whatever the class of a user does when it is copied
-        copied = copy.copy(dataset)
-        vars(copied).update(generators)
-        return copied
+        result = copy.copy(dataset)
+        vars(result).update(own)
+        return result
     return dataset
+
+
+def _copy_state(value: Any) -> Any:
+    """Copies of a generator and of inner data sets, as a `Subset` has; the value itself for all else."""
+    if isinstance(value, _GENERATORS):
+        return copy.deepcopy(value)
+    if isinstance(value, data.Dataset):
+        return _copy_state_of_data_set(value)
+    if isinstance(value, list) and value and all(isinstance(each, data.Dataset) for each in value):
+        copies = [_copy_state_of_data_set(each) for each in value]
+        return copies if any(map(operator.is_not, copies, value)) else value
+    return value
 
 
 class LimitedLoader:

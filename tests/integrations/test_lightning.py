@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 import bln_search
 from bln_search.core.errors import DataError, ModelError
+from bln_search.evaluation.network_state import NetworkState
 from tests.conftest import ROOT
 from tests.integrations.small_trainings import (
     Points,
@@ -401,3 +402,11 @@ def test_one_of_two_processes_evaluates_and_both_apply(tmp_path):
     lines = sorted(line.split() for line in process.stdout.splitlines() if line.startswith("RANK"))
     assert [(line[1], line[2]) for line in lines] == [("0", "2"), ("1", "0")]
     assert lines[0][3:5] == lines[1][3:5]  # the metric and the configuration
+
+
+def test_the_state_of_a_module_does_not_contain_its_trainer(tmp_path):
+    module = Classifier()
+    without = len(NetworkState(module)._cells)
+    fit(tmp_path, module=module)
+    assert module.trainer is not None
+    assert len(NetworkState(module)._cells) <= without + 5  # of attributes that the trainer sets
