@@ -17,7 +17,7 @@ import optuna
 from bench.support.answers.tables import scales_of_rows
 from bench.support.reporting import finish, make_parser
 from bln_search.core.errors import DataError
-from bln_search.integrations.optuna import SeedPruner, compare
+from bln_search.integrations.optuna import SeedPruner, compare, mean_over_seeds
 from bln_search.ranking.comparison import RowVerdict
 
 TRIALS, SEEDS = 20, 10
@@ -60,11 +60,7 @@ def run_study(
         mean, noise = choose_arm(trial, rng)
         means.append(mean)
         scores = mean + effects + noise * rng.normal(size=seeds)
-        for seed, score in enumerate(scores):
-            trial.report(float(score), step=seed)
-            if trial.should_prune():
-                raise optuna.TrialPruned
-        return float(scores.mean())
+        return mean_over_seeds(trial, lambda seed: scores[seed], range(seeds))
 
     study = optuna.create_study(pruner=pruner, sampler=optuna.samplers.TPESampler(seed=random))
     study.optimize(objective, n_trials=trials)

@@ -61,11 +61,12 @@ class StudyReading:
             self._add(trial, trials)
         names = trials.name_rows()
         left_out = {names[row]: reason for row, reason in trials.describe_incomplete_rows().items()}
-        if left_out and len(names) - len(left_out) < 2:
+        complete = [name for name in names.values() if name not in left_out]
+        if left_out and len(complete) < 2:
             reasons = "; ".join(f"{name!r}: {reason}" for name, reason in list(left_out.items())[:_MAX_REASONS])
             raise DataError(
-                f"{len(left_out)} of {len(names)} rows lack a seed, and at least two rows with the same seeds are "
-                f"needed to compare. {reasons}"
+                f"{f'only {complete[0]!r}' if complete else 'no row'} has all seeds, and at least two rows are "
+                f"needed to compare. {len(left_out)} rows lack seeds: {reasons}"
             )
         return table_of_cells(
             [

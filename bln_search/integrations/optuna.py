@@ -1,12 +1,12 @@
 """Optuna: compares the rows of any study over seeds, and ends trials that are certainly worse after a few seeds.
 
-It needs the extra `search`. `compare` and `SeedPruner` are the interface.
+It needs the extra `search`. `compare`, `SeedPruner` and `mean_over_seeds` are the interface.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -78,19 +78,33 @@ def compare(
     return compare_scores(scores, practical=practical, current=current)
 
 
+def mean_over_seeds(trial: optuna.Trial, score: Callable[[int], float], seeds: Iterable[int]) -> float:
+    """Mean score of a trial, which reports the score of each seed, and ends if its pruner says so.
+
+    Args:
+        trial: The trial of the objective function.
+        score: Returns the score of a seed, such as of a training.
+        seeds: The seeds, at least one.
+
+    Raises:
+        optuna.TrialPruned: The pruner ends the trial.
+    """
+    scores = []
+    for seed in seeds:
+        scores.append(float(score(seed)))
+        trial.report(scores[-1], step=seed)
+        if trial.should_prune():
+            raise optuna.TrialPruned(f"worse after {len(scores)} seeds")
+    return sum(scores) / len(scores)
+
+
 class SeedPruner(optuna.pruners.BasePruner):
     """Ends a trial that is significantly worse than the best one, while it runs one seed after another.
 
-    The objective trains each seed, reports its score with the seed as step, and asks after each whether to go on:
-
-        for seed in range(10):
-            scores.append(train(rate, seed))
-            trial.report(scores[-1], step=seed)
-            if trial.should_prune():
-                raise optuna.TrialPruned
-
-    From the third seed on the trial is compared with the best earlier trial, seed by seed. A seed is any repetition
-    that all trials share, such as a fold. The order of the seeds may differ between trials.
+    The objective reports the score of each seed, with the seed as step, and asks after each whether to go on:
+    `mean_over_seeds` does both. From the third seed on the trial is compared with the best earlier trial, seed by
+    seed. A seed is any repetition that all trials share, such as a fold. The order of the seeds may differ between
+    trials.
 
     **Error rate.** Let a trial be pruned wrongly if its expected score is at least as good as that of the trial it was
     compared with. In at most 2.5 % of studies any trial is pruned wrongly, whatever the number of trials and seeds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import import_module
 
@@ -12,6 +13,7 @@ from optuna.trial import TrialState
 import bln_search
 from bln_search import DataError, MissingPackageError
 from bln_search.integrations.optuna import compare
+from tests.docs.pages import PAGES, blocks, written
 from tests.integrations.optuna_studies import STORAGES, add, open_storage, score
 
 SEEDS, RATES = 5, (0.01, 0.1, 1.0)
@@ -169,8 +171,12 @@ def test_studies_without_enough_rows_and_seeds_are_refused():
         compare(make_study(seeds=1))
     study = make_study(rates=(0.1,))
     add(study, state=TrialState.PRUNED, rate=1.0, seed=0)
-    with pytest.raises(DataError, match=r"1 of 2 rows lack a seed.*'rate=1.0': trial 5 was pruned"):
+    with pytest.raises(DataError, match=r"only 'rate=0.1' has all seeds.*'rate=1.0': trial 5 was pruned"):
         compare(study)
+    empty = optuna.create_study()
+    add(empty, state=TrialState.FAIL, rate=1.0, seed=0)
+    with pytest.raises(DataError, match="the table has 0 rows"):
+        compare(empty)
     with pytest.raises(DataError, match="study is a dict"):
         compare({"a": [1, 2], "b": [1, 3]})
 
@@ -185,3 +191,13 @@ def test_without_optuna_the_extra_is_named(monkeypatch):
     monkeypatch.delitem(sys.modules, "bln_search.integrations.optuna")
     with pytest.raises(MissingPackageError, match=r"optuna.*'bln-search\[search\]'"):
         import_module("bln_search.integrations.optuna")
+
+
+def test_the_code_of_the_page_runs_and_has_at_most_ten_lines_each(capsys):
+    section = written(PAGES["integrations.md"]).partition("\n## Optuna\n")[2].partition("\n## ")[0]
+    first, second = (block.text for block in blocks(PAGES["integrations.md"], "python") if block.text in section)
+    assert all(len(re.findall(r"^.*\S.*$", text, re.MULTILINE)) <= 10 for text in (first, second))
+    exec(first + second, {"__name__": "page"})
+    first_table, second_table = capsys.readouterr().out.split("The answer is for new seeds")[:2]
+    assert "Recommended: rate=0.01" in first_table
+    assert "Recommended: rate=" in second_table

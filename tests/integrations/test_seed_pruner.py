@@ -9,7 +9,7 @@ import numpy as np
 import optuna
 import pytest
 
-from bln_search.integrations.optuna import SeedPruner, compare
+from bln_search.integrations.optuna import SeedPruner, compare, mean_over_seeds
 from tests.conftest import ROOT
 from tests.integrations.optuna_studies import STORAGES, add, open_storage, score, states
 
@@ -21,13 +21,8 @@ def as_objective(score, seeds=10):
 
     def objective(trial):
         rate = trial.suggest_float("rate", 0, 1000)
-        scores = []
-        for seed in np.random.default_rng(trial.number).permutation(seeds).tolist():
-            scores.append(score(rate, seed))
-            trial.report(scores[-1], step=seed)
-            if trial.should_prune():
-                raise optuna.TrialPruned
-        return float(np.mean(scores))
+        order = np.random.default_rng(trial.number).permutation(seeds).tolist()
+        return mean_over_seeds(trial, lambda seed: score(rate, seed), order)
 
     return objective
 
