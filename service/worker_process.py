@@ -15,17 +15,18 @@ _log = logging.getLogger(__name__)
 STOP_TIMEOUT = 30.0
 """Seconds that a worker has to release its study after SIGTERM."""
 
+_OF_WEBHOOK = "BLN_SEARCH_WEBHOOK_"
 _MAX_RESTART_DELAY = 30.0
 """Seconds. The delay doubles with each restart of a worker that ran for less than this time."""
 
 
 def make_worker_environment_variables(settings: Settings) -> dict[str, str]:
-    """Return the environment of the worker: the same database.
+    """Return the environment of the worker: the same database, without the webhook, which plugins need not see.
 
     A password that is in a file is not put into the environment; the worker reads the file itself.
     """
-    database = settings.database
-    return dict(os.environ) if database is None else {**os.environ, "BLN_SEARCH_DATABASE": database}
+    inherited = {name: value for name, value in os.environ.items() if not name.upper().startswith(_OF_WEBHOOK)}
+    return inherited if settings.database is None else {**inherited, "BLN_SEARCH_DATABASE": settings.database}
 
 
 class RestartedWorkerProcess:

@@ -109,3 +109,11 @@ def test_password_of_a_file_is_not_in_the_workers_environment(tmp_path, monkeypa
     environment = make_worker_environment_variables(settings)
     assert environment["BLN_SEARCH_DATABASE"] == "postgresql+psycopg://ada@db/x"
     assert not any("hidden" in value for value in environment.values())
+
+
+def test_webhook_is_not_in_the_workers_environment(monkeypatch):
+    for name in ("BLN_SEARCH_WEBHOOK_URL", "bln_search_webhook_secret"):
+        monkeypatch.setenv(name, "hidden")
+    environment = make_worker_environment_variables(Settings.model_construct(database=None))
+    assert "PATH" in environment
+    assert not any("hidden" in value for value in environment.values())
