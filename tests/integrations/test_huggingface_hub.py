@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 
 import pytest
 import torch
@@ -299,6 +301,13 @@ def test_hub_that_cannot_be_reached_is_an_error_that_says_what_to_do(hub, study_
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:9")
     with pytest.raises(HubError, match=r"cannot be reached .*check the connection and HF_ENDPOINT"):
         push_to_hub(study_folder, NAME)
+
+
+def test_missing_package_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    monkeypatch.delitem(sys.modules, "bln_search.integrations.huggingface_hub")
+    with pytest.raises(bln_search.MissingPackageError, match=r"pip install 'bln-search\[hub\]'"):
+        importlib.import_module("bln_search.integrations.huggingface_hub")
 
 
 @pytest.mark.slow

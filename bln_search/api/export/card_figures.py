@@ -25,8 +25,10 @@ def make_own_card_content(
         raise ValueError(f"metadata is a mapping, as in {{'license': 'mit'}}, not {metadata!r}")
     if ranked is None:
         return OwnCardContent(metadata or {})
-    metrics = _measure_row(configuration, ranked) if isinstance(configuration, RankedConfiguration) else []
-    ranking = render_card_ranking(ranked.distinct_board, ranked.analysis, ranked.batch_sizes_by_row)
+    row = configuration if isinstance(configuration, RankedConfiguration) else None
+    metrics = [] if row is None else _measure_row(row, ranked)
+    key = None if row is None else row.row.key
+    ranking = render_card_ranking(ranked.distinct_board, ranked.analysis, key, ranked.batch_sizes_by_row)
     return OwnCardContent(metadata or {}, metrics, ranking)
 
 

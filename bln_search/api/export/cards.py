@@ -35,8 +35,9 @@ def render_study_model_card(export: StudyNetworkDescription, parity: OutputParit
         [
             render_study_front_matter(title, export, parity),
             f"# {title}\n",
-            f"A network of the study `{origin.study}`, arm `{origin.arm}`{point}, trained from seed {origin.seed}; "
-            f"weights of epoch {origin.epoch}. Exported by bln-search {export.versions['bln_search']}.\n",
+            f"A network of the study `{origin.study}`, arm `{origin.arm}`{point}, trained on `{origin.data['name']}` "
+            f"from seed {origin.seed}; weights of epoch {origin.epoch}. Exported by bln-search "
+            f"{export.versions['bln_search']}.\n",
             "## Loading\n",
             *_loading_section_lines(export),
             *_input_and_output_lines(export),
@@ -185,7 +186,7 @@ def _limitation_lines(export: StudyNetworkDescription) -> list[str]:
 
 
 def _ranking_lines(ranking: str | None) -> list[str]:
-    return [] if ranking is None else ["## How it was chosen\n", ranking]
+    return [] if ranking is None else ["## The ranked table\n", ranking]
 
 
 def render_own_network_model_card(export: OwnNetworkDescription, parity: OutputParity, content: OwnCardContent) -> str:

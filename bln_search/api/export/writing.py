@@ -156,7 +156,7 @@ def _fold_if_outputs_agree(plan: ExportPlan[_Description]) -> tuple[nn.Module | 
 
 def _make_plain_if_outputs_agree(plan: ExportPlan[_Description]) -> nn.Module | None:
     """A copy with layers of torch alone; None if torch has none for a configuration, or they compute other outputs."""
-    plain = copy_with_plain_layers(plan.network, plan.examples.call_with_copies)
+    plain = copy_with_plain_layers(plan.network, plan.examples.with_num_examples(2).call_with_copies)
     return plain if plain is not None and plan.compare({"plain": plain}).is_within_tolerance else None
 
 

@@ -49,7 +49,7 @@ def load_trained_row(
         batch_size=row.batch_size,
         figures=_make_export_metrics(row, evaluations),
         code_changes=() if code is None else code.change_sentences,
-        ranking=render_card_ranking(board, None if stored is None else stored.analysis),
+        ranking=render_card_ranking(board, None if stored is None else stored.analysis, row.key),
     )
 
 

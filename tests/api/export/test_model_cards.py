@@ -94,7 +94,7 @@ def test_regression_has_no_accuracy_and_its_own_task(tmp_path):
 
 def test_card_of_a_study_says_how_the_row_was_chosen(trained, tmp_path):
     card, _ = export_row(trained, tmp_path / "out", ranking="- **Recommended: bln TTTT**\n")
-    assert "## How it was chosen\n\n- **Recommended: bln TTTT**" in card.text
+    assert "## The ranked table\n\n- **Recommended: bln TTTT**" in card.text
     assert all(heading in card.text for heading in ("## Loading", "## Figures", "## Limits"))
 
 
@@ -112,9 +112,20 @@ def test_card_of_the_user_has_metadata_table_and_figures_of_the_row(tmp_path):
     assert accuracy.metric_value == pytest.approx(metrics.accuracy.mean, abs=1e-6)
     assert loss.metric_value == pytest.approx(metrics.loss.mean, abs=1e-6)
     assert loss.metric_args["over"] == "6 examples"
+    assert f"This network is row {row.row.rank} of {len(ranked)}, the recommended one." in card.text
     assert f"**Recommended: {ranked.recommended.row.arm} " in card.text
     assert "\\* is the recommended row" in card.text
     assert "so its figures are optimistic" in card.text
+
+
+def test_card_of_another_row_says_that_it_is_not_the_recommended_one(tmp_path):
+    network = mixed()
+    ranked = rows(network)
+    row = next(row for row in ranked[12:] if row.row.key != ranked.recommended.row.key)
+    bln_search.export(network, tmp_path / "out", configuration=row, ranked=ranked, **FAST)
+    text = read_card(tmp_path / "out").text
+    assert f"This network is row {row.row.rank} of {len(ranked)}, not the recommended one." in text
+    assert f"\n| {row.row.rank} | " in text
 
 
 def test_nothing_is_claimed_that_nobody_said(tmp_path):

@@ -46,7 +46,7 @@ def test_archive_is_what_the_command_writes(trained, tmp_path):
     folder = unpack(trained, ready, tmp_path)
     names = ["README.md", "configuration.json", "model.onnx", "model.pt2", "model.safetensors", "parity.json"]
     assert sorted(path.name for path in folder.iterdir()) == names
-    assert "## How it was chosen" in (folder / "README.md").read_text()
+    assert "## The ranked table" in (folder / "README.md").read_text()
     assert json.loads((folder / "parity.json").read_text())["largest_difference"] <= 1e-5
     inputs = torch.rand(3, 1, 8, 8)
     expected = bln_search.load(folder)(inputs)
