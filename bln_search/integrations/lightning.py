@@ -123,14 +123,14 @@ class ConfigurationEvaluation(Callback):
 
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Evaluate the module, and log metrics and table, while it is still on its device."""
+        if not trainer.is_global_zero:
+            return
         metrics: Mapping[str, float] = {}
-        if trainer.is_global_zero and self._evaluation.is_due_at_end(pl_module):
+        if self._evaluation.is_due_at_end(pl_module):
             metrics = self._evaluate_here(trainer, pl_module, trainer.current_epoch)
-        if trainer.is_global_zero and self.ranked is not None and self.error is None:
-            step = max(trainer.global_step - 1, 0)  # as of the metrics of the last epoch
-            for logger in trainer.loggers:
-                logger.log_metrics({f"{_PREFIX}{name}": value for name, value in metrics.items()}, step)
-                log_table(logger, self.ranked, step)
+        if self.ranked is not None and self._evaluation.is_evaluated:
+            with self._evaluation.reported_errors("could not log the ranked table"):
+                _log_at_end(trainer, metrics, self.ranked)
 
     def on_fit_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Apply the recommended configuration, after the last checkpoint."""
@@ -151,6 +151,14 @@ class ConfigurationEvaluation(Callback):
         if self._validation_loader is not None:
             return training, self._validation_loader
         return training, _find_validation_loaders(trainer)
+
+
+def _log_at_end(trainer: Trainer, metrics: Mapping[str, float], ranked: Ranked) -> None:
+    step = max(trainer.global_step - 1, 0)  # as of the metrics of the last epoch
+    for logger in trainer.loggers:
+        if metrics:
+            logger.log_metrics({f"{_PREFIX}{name}": value for name, value in metrics.items()}, step)
+        log_table(logger, ranked, step)
 
 
 def _refuse_strategy(trainer: Trainer) -> str | None:

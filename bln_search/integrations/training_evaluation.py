@@ -12,7 +12,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bln_search.api.apply import apply_configuration
-from bln_search.api.check.check import check
+from bln_search.api.check.check import check, require_statistics_layers
 from bln_search.api.check.report import CheckReport
 from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
 from bln_search.api.inputs.loaders import Loader
@@ -89,14 +89,21 @@ class TrainingEvaluation:
         self._is_possible = True
 
     def start(self, network: nn.Module, *, refusal: str | None = None) -> None:
-        """Begin a training: report now that the network has no layers with configurations, or another refusal."""
+        """Begin a training: report now that there are no layers to evaluate or to check, or another refusal."""
         self._evaluated, self._is_possible = None, True
-        with self._reported_errors("cannot evaluate this network"), undisturbed_training(_unwrap(network)):
+        with self.reported_errors("cannot evaluate this network"), undisturbed_training(_unwrap(network)):
             if refusal is not None:
                 raise ModelError(refusal)
+            if self._with_check:
+                require_statistics_layers(_unwrap(network))
             if not is_lazy_network(network):
                 convert_unless_converted(_unwrap(network))
         self._is_possible = self.error is None
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the latest evaluation of this training succeeded."""
+        return self._evaluated is not None
 
     def is_due(self, epochs: int) -> bool:
         """Whether to evaluate after this number of finished epochs."""
@@ -114,25 +121,23 @@ class TrainingEvaluation:
             make_splits: Returns the loaders, which are copied before they are read.
             epochs: The number of finished epochs.
         """
-        network = _unwrap(network)
-        with (
-            self._reported_errors(f"could not evaluate the network after epoch {epochs}"),
-            undisturbed_training(network),
-        ):
+        network, problem = _unwrap(network), f"could not evaluate the network after epoch {epochs}"
+        self._evaluated = None
+        with self.reported_errors(problem), undisturbed_training(network):
             train_loader, validation_loader = make_splits()
             self._evaluate(network, copy_loader(train_loader), _copy_loaders(validation_loader))
-        if self.error is not None or self.ranked is None:
-            return {}
-        metrics = flatten_ranked(self.ranked)
-        self.history.append({"epoch": epochs, **metrics})
-        self._evaluated = parameter_fingerprint(network)
-        return metrics
+            assert self.ranked is not None
+            metrics = flatten_ranked(self.ranked)
+            self._evaluated = parameter_fingerprint(network)
+            self.history.append({"epoch": epochs, **metrics})
+            return metrics
+        return {}
 
     def choose_recommended(self) -> AppliedChoice | None:
         """What `apply` applies; None if the latest evaluation failed or there was none."""
-        if self.ranked is None or self.error is not None:
+        if self.ranked is None or not self.is_evaluated:
             return None
-        with self._reported_errors("could not choose a configuration"):
+        with self.reported_errors("could not choose a configuration"):
             return AppliedChoice(self.ranked.recommended, self._batch_sizes)
         return None
 
@@ -140,7 +145,7 @@ class TrainingEvaluation:
         """Convert the network if necessary, and apply a choice, of this process or another one."""
         if choice is None:
             return
-        with self._reported_errors("could not apply the recommended configuration"):
+        with self.reported_errors("could not apply the recommended configuration"):
             network = convert_unless_converted(_unwrap(network))
             for name, layer in get_norms_by_name(network).items():
                 layer.batch_size = layer.batch_size or choice.batch_sizes.get(name)
@@ -171,7 +176,7 @@ class TrainingEvaluation:
         )
 
     @contextmanager
-    def _reported_errors(self, problem: str) -> Iterator[None]:
+    def reported_errors(self, problem: str) -> Iterator[None]:
         """Turn an error into a warning, unless errors are to be raised. The message begins with `problem`."""
         self.error = None
         try:
@@ -179,11 +184,19 @@ class TrainingEvaluation:
         except Exception as error:
             if self._on_error == "raise":
                 raise
-            self.error = error.with_traceback(None)  # its frames keep mini-batches in memory
+            _forget_frames(error)
+            self.error = error
             warnings.warn(
                 f"bln-search {problem}; the training goes on ({type(error).__name__}: {error})",
                 stacklevel=4,
             )
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Drop the tracebacks of an error and of its causes, which keep mini-batches in memory."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def _unwrap(network: nn.Module) -> nn.Module:

@@ -147,8 +147,8 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         if self._train_loader is not None:
             return self._train_loader
         steps = state.global_step * self._trainer.args.gradient_accumulation_steps  # bounds a stream that does not end
-        is_stream = not hasattr(loader.dataset, "__len__")
-        return LimitedLoader(_copy_without_accelerate(loader), max(steps, 1) if is_stream else None)
+        copied = _copy_without_accelerate(loader)
+        return copied if hasattr(loader.dataset, "__len__") else LimitedLoader(copied, max(steps, 1))
 
     def _make_validation_loaders(self) -> Loader | Mapping[str, Loader]:
         if self._validation_loader is not None:

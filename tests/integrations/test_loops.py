@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import weakref
 
 import numpy as np
 import pytest
@@ -199,6 +200,7 @@ def test_an_averaged_network_is_evaluated_with_its_averages():
     assert watched.history[-1]["in_use_loss"] == pytest.approx(plain_loss(average, loaders[1]), abs=1e-6)
 
 
+@pytest.mark.slow  # it imports the compiler
 def test_a_compiled_network_keeps_its_program():
     def run(is_watched):
         network, loaders = make_network(), make_loaders()
@@ -231,16 +233,28 @@ def test_a_wrong_argument_is_an_error_before_the_training(change, error, message
 
 
 def test_an_error_keeps_no_mini_batch_in_memory():
-    network, loaders = make_network(), make_loaders()
+    network, loaders, seen = make_network(), make_loaders(), []
 
     def fail(model, inputs):
+        seen.append(weakref.ref(inputs[0]))
         raise RuntimeError("no forward")
 
     watched = watch(network, *loaders, forward=fail)
     with pytest.warns(UserWarning, match="could not evaluate"):
         train(network, loaders, watched, epochs=1)
     gc.collect()
-    assert watched.error.__traceback__ is None
+    assert isinstance(watched.error.__cause__, RuntimeError)
+    assert seen
+    assert not any(inputs() is not None for inputs in seen)
+
+
+def test_a_check_of_a_network_without_running_statistics_is_reported_at_the_start():
+    network = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 2))
+    with (
+        pytest.raises(ModelError, match="nothing to check"),
+        watch(network, *make_loaders(), check=True, on_error="raise"),
+    ):
+        pass
 
 
 def test_the_code_of_the_page_runs_as_it_stands(capsys):
