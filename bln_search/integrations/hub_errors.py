@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from json import JSONDecodeError
 
 from httpx2 import HTTPError
 from huggingface_hub.errors import (
@@ -48,6 +49,11 @@ def report_hub_errors(repo_id: str, revision: str | None) -> Iterator[None]:
         if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
             raise DataError(f"{repo_id} on the Hub is not an export of bln-search: {_first_line(error)}") from None
         raise HubError(f"{repo_id}{_at(revision)}: {_describe(error, revision)}") from error
+    except JSONDecodeError as error:
+        raise HubError(
+            f"{repo_id}{_at(revision)}: the answer is not that of a Hub ({_first_line(error)}): check HF_ENDPOINT and "
+            "proxies, then try again"
+        ) from error
     except HFValidationError as error:
         raise HubError(f"{repo_id!r} is no name of a repository: {_first_line(error)}; write user/name") from None
 

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 import yaml
 
 TOKEN = "hf_writer"
+BAD_GATEWAY = 502
 LFS_SUFFIXES = (".safetensors", ".pt2", ".onnx")
 
 
@@ -54,7 +55,7 @@ class Hub:
     Attributes:
         address: What HF_ENDPOINT is.
         requests: Method and path of each request.
-        failures: Answers to the next requests whose method and path match a pattern.
+        failures: Patterns of method and path with the status of the next matching request; 502 is that of a proxy.
     """
 
     address: str = ""
@@ -134,7 +135,8 @@ class _Handler(BaseHTTPRequestHandler):
         for failure in self.hub.failures:
             if re.search(failure[0], request):
                 self.hub.failures.remove(failure)
-                return self._send(failure[1], {"error": "out of order"})
+                from_proxy = failure[1] == BAD_GATEWAY
+                return self._send(failure[1], b"<html>" if from_proxy else {"error": "out of order"})
         for pattern, answer in _ROUTES.items():
             match = re.fullmatch(pattern, request)
             if match:

@@ -200,6 +200,12 @@ def test_failure_that_lasts_is_an_error_that_says_what_to_do(hub, study_folder):
     assert not from_pretrained(NAME).training
 
 
+def test_answer_of_a_proxy_is_an_error_that_says_what_to_do(hub, study_folder):
+    hub.failures += [("validate-yaml", 502)]
+    with pytest.raises(HubError, match=r"the answer is not that of a Hub .*check HF_ENDPOINT and proxies"):
+        push_to_hub(study_folder, NAME)
+
+
 def test_cache_is_used_without_a_request(hub, study_folder, tmp_path):
     push_to_hub(study_folder, NAME)
     with pytest.raises(HubError, match="not in the cache"):
