@@ -122,6 +122,11 @@ VERBS: Mapping[Panel, Mapping[str, Verb]] = {
             "Write a trained network with its configuration into a folder: weights, PyTorch and ONNX programs, "
             "model card.",
         ),
+        "export-runs": Verb(
+            "studies.results.runs",
+            "export_runs",
+            "Write the trials and the ranked table of a study to MLflow, TensorBoard or Weights & Biases.",
+        ),
         "verify": Verb(
             "studies.results.verification",
             "verify",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from bln_search.settings import Settings, load_settings
 if TYPE_CHECKING:
     from bln_search.execution.environment import ExecutionEnvironment
     from bln_search.execution.executors.base import Executor
+    from bln_search.storage.ledger import Ledger
 
 
 def make_execution_environment(
@@ -115,3 +118,21 @@ def make_executor(
     else:
         fused = {}
     return nullcontext(LocalExecutor(environment, workers, trials_per_gpu=trials_per_gpu, **fused))
+
+
+def make_study_tracking(
+    settings: Settings, ledger: Ledger, environment: ExecutionEnvironment
+) -> Callable[[int], AbstractContextManager[None]]:
+    """Return what writes a study, by its number, to the tracker of the settings inside a block; nothing without one.
+
+    Raises:
+        MissingPackageError: The extra of the tracker is not installed.
+    """
+    target = settings.tracker_target
+    if target is None:
+        return lambda _study_id: nullcontext()
+    from bln_search.integrations.trackers.tracker import check_tracker_installed
+    from bln_search.worker.tracking.live import track_study
+
+    check_tracker_installed(target)
+    return partial(track_study, ledger=ledger, target=target, environment=environment)

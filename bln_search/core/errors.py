@@ -25,6 +25,7 @@ BlnSearchError
 ├── MissingPackageError  a package that a function needs is not installed
 ├── ExportError          a network cannot be exported
 ├── HubError             the Hugging Face Hub cannot be reached, or refuses a request
+├── TrackerError         a tracker cannot be reached or refuses
 ├── ExportLimitError     an account has as many open exports as are allowed
 ├── StorageFullError     the disk is full
 ├── CheckpointStoreError a checkpoint store cannot be reached, or refuses access
@@ -172,6 +173,10 @@ class ExportError(BlnSearchError):
 
 class HubError(BlnSearchError):
     """The Hugging Face Hub cannot be reached, or refuses a request."""
+
+
+class TrackerError(BlnSearchError):
+    """A tracker such as MLflow cannot be reached or refuses; what it has already stays, and a later export resumes."""
 
 
 class ExportLimitError(BlnSearchError):

@@ -17,6 +17,7 @@ from bln_search.core.checkpoints import CheckpointStore, FolderStore, open_check
 from bln_search.core.credentials import check_no_control_characters, clean_line, clean_token, redact_secrets
 from bln_search.core.sqlite import make_sqlite_url
 from bln_search.core.urls import parse_service_address
+from bln_search.integrations.trackers.target import TrackerTarget, parse_tracker_target
 from bln_search.settings.database_url import check_sqlite_folder, find_sqlite_file, insert_password
 from bln_search.settings.webhook import clean_webhook_url, decode_webhook_secret, read_webhook_key
 
@@ -66,6 +67,12 @@ def _clean_public_url(url: str) -> str:
     if parse_service_address(url).username is not None:
         raise ValueError("leave out the user: the URL is part of messages")
     return clean_line(url).rstrip("/")
+
+
+def _check_tracker(target: str) -> str:
+    """The target without white space around it."""
+    parse_tracker_target(target)
+    return clean_line(target)
 
 
 def _clean_secret(secret: SecretStr) -> SecretStr:
@@ -127,6 +134,12 @@ class Settings(BaseSettings):
         default=21_600.0,
         description="seconds without progress (an epoch, a phase) after which the process of a trial is ended and its "
         "attempt has failed; the same for a step of an export; off for no limit",
+    )
+
+    tracker: Annotated[str, AfterValidator(_check_tracker)] | None = Field(
+        default=None,
+        description="tracker that `run` and `worker` write to while a study runs: mlflow:URI, tensorboard:DIR or "
+        "wandb-offline:DIR",
     )
 
     server: SettingLine | None = Field(
@@ -260,6 +273,11 @@ class Settings(BaseSettings):
     def checkpoint_store(self) -> CheckpointStore:
         """The store of trained networks."""
         return open_checkpoint_store(self.checkpoints or self.home / "checkpoints")
+
+    @property
+    def tracker_target(self) -> TrackerTarget | None:
+        """The tracker that `run` and `worker` write to; None for none."""
+        return None if self.tracker is None else parse_tracker_target(self.tracker)
 
     @property
     def save_seconds(self) -> float | None:

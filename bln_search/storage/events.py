@@ -47,6 +47,12 @@ class EventRepository:
         rows = _select_events(study_id, trial_id).where(EventRow.number > after)
         return self._make_event_records(rows.order_by(EventRow.number).limit(limit))
 
+    def list_events_of_trials(self, study_id: int, trial_ids: Sequence[int]) -> Sequence[EventRecord]:
+        """Events of these trials of a study, oldest first."""
+        return self._make_event_records(
+            _select_events(study_id, None).where(EventRow.trial_id.in_(trial_ids)).order_by(EventRow.number)
+        )
+
     def list_newest_events(self, study_id: int, limit: int, *, trial_id: int | None = None) -> Sequence[EventRecord]:
         """The newest `limit` events of a study, or of one of its trials, oldest first."""
         rows = _select_events(study_id, trial_id)

@@ -6,7 +6,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 
 from bln_search.core.errors import (
     BlnSearchError,
@@ -63,6 +63,7 @@ class QueueWorker:
         cap: Largest number of running studies of one owner.
         find_disk_problem: Why no study may start because disk space is low; None where there is enough.
         exports: Builds requested exports meanwhile; None to leave them to other workers.
+        track_study: Writes a study, by its number, to a tracker inside a block.
     """
 
     def __init__(
@@ -73,9 +74,10 @@ class QueueWorker:
         cap: int,
         find_disk_problem: Callable[[], str | None] = lambda: None,
         exports: ExportBuilder | None = None,
+        track_study: Callable[[int], AbstractContextManager[None]] = lambda _study_id: nullcontext(),
     ) -> None:
         self.ledger, self.environment, self.executor, self.cap = ledger, environment, executor, cap
-        self.find_disk_problem, self.exports = find_disk_problem, exports
+        self.find_disk_problem, self.exports, self.track_study = find_disk_problem, exports, track_study
         self.is_disk_low = False
         self.is_store_lost = False
         self.name = name_of_this_process()
@@ -148,7 +150,8 @@ class QueueWorker:
         self.study_id = study_id
         if study_id is None:
             return self._claim_and_analyze_study()
-        self._run_study(study_id)
+        with self.track_study(study_id):
+            self._run_study(study_id)
         self.study_id = None
         return True
 
@@ -229,7 +232,8 @@ class QueueWorker:
         self.study_id = claimed
         _log.info("study %d: analysis started", claimed, extra={"study_id": claimed})
         try:
-            self._analyze(claimed)
+            with self.track_study(claimed) if study_id is None else nullcontext():
+                self._analyze(claimed)
         finally:
             self.study_id = None
             with suppress(BlnSearchError):  # the lease expires otherwise

@@ -14,7 +14,12 @@ from typing import Annotated
 import typer
 
 from bln_search.cli import options
-from bln_search.cli.environment import check_executor_options, make_execution_environment, make_executor
+from bln_search.cli.environment import (
+    check_executor_options,
+    make_execution_environment,
+    make_executor,
+    make_study_tracking,
+)
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.extras import find_missing_training_package_error
 from bln_search.cli.output import RecordsFormat, print_note
@@ -108,7 +113,13 @@ def worker(
         limits = ArchiveRetentionLimits(settings.export_lifetime, settings.export_bytes)
         exports = ExportBuilder(ledger, environment, limits, find_problem_of_result_folders)
         worker = QueueWorker(
-            ledger, environment, trial_executor, settings.running_studies, find_problem_of_result_folders, exports
+            ledger,
+            environment,
+            trial_executor,
+            settings.running_studies,
+            find_problem_of_result_folders,
+            exports,
+            make_study_tracking(settings, ledger, environment),
         )
         worker.run_until_stopped(once=once)
 

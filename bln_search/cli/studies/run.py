@@ -7,7 +7,12 @@ from contextlib import ExitStack, closing
 import typer
 
 from bln_search.cli import options
-from bln_search.cli.environment import check_executor_options, make_execution_environment, make_executor
+from bln_search.cli.environment import (
+    check_executor_options,
+    make_execution_environment,
+    make_executor,
+    make_study_tracking,
+)
 from bln_search.cli.exit_codes import ExitCode
 from bln_search.cli.output import RecordsFormat, make_progress_line_printer, print_failed_trials, print_note
 from bln_search.cli.sources.ledger import LedgerSource
@@ -65,6 +70,7 @@ def run(
         ledger.checkpoints.check_store(environment.checkpoints)
         environment.checkpoints.check_read_and_write_access()  # creates the folder
         ledger.checkpoints.claim_store(environment.checkpoints)
+        track_study = make_study_tracking(settings, ledger, environment)
         namesake = _find_study_of_name(ledger, study.name)
         study_id = ledger.studies.store_study_once(study)
         if namesake is not None and namesake.id != study_id:
@@ -74,19 +80,20 @@ def run(
             )
         if ledger.studies.get(study_id).state is StudyState.COMPLETE:
             print_note(f"study {study_id} ({study.name}) is complete already, in {ledger}")
-        with choose_progress_watcher(trial_executor.num_parallel_trials, quiet=quiet) as watcher:
-            state = run_study(
-                ledger,
-                study_id,
-                trial_executor,
-                watcher,
-                checkpoints=environment.checkpoints,
-                accept_code_change=accept_code_change,
-                on_look=make_progress_line_printer(quiet=quiet),
-            )
-        if state is StudyState.COMPLETE:
-            layer_search = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)
-            get_or_compute_analysis(ledger, study_id, environment, layer_search)
+        with track_study(study_id):
+            with choose_progress_watcher(trial_executor.num_parallel_trials, quiet=quiet) as watcher:
+                state = run_study(
+                    ledger,
+                    study_id,
+                    trial_executor,
+                    watcher,
+                    checkpoints=environment.checkpoints,
+                    accept_code_change=accept_code_change,
+                    on_look=make_progress_line_printer(quiet=quiet),
+                )
+            if state is StudyState.COMPLETE:
+                layer_search = AnalysisLayerSearchOptions(make_progress_line_printer(quiet=quiet), workers)
+                get_or_compute_analysis(ledger, study_id, environment, layer_search)
         print_or_write_leaderboard(LedgerSource(ledger), ledger.studies.get(study_id), output_format, details=details)
         if study.stream is not None and not quiet:
             print_note(f"`bln-search streams {study_id}` prints the arms of adaptation")

@@ -89,6 +89,15 @@ class TrialRepository:
         with self.database.read_session() as session:
             return session.scalars(select(TrialRow.id).where(*is_open).order_by(TrialRow.position)).all()
 
+    def list_changed_trial_ids(self, study_id: int, after: int) -> Sequence[int]:
+        """The ids of the trials that have an event with a number above `after`, by position; with 0 of every trial."""
+        query = select(TrialRow.id).where(TrialRow.study_id == study_id).order_by(TrialRow.position)
+        if after:
+            is_new = EventRow.study_id == study_id, EventRow.number > after
+            query = query.where(TrialRow.id.in_(select(EventRow.trial_id).where(*is_new)))
+        with self.database.read_session() as session:
+            return session.scalars(query).all()
+
     def list_states_of_seeds(self, study_id: int, seeds: range) -> set[TrialState]:
         """The states that trials of these seeds have."""
         query = select(TrialRow.state).where(

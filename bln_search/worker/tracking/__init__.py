@@ -1,0 +1,1 @@
+"""Trackers get the results of a study while it runs, and afterwards."""
