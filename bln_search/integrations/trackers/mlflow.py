@@ -173,7 +173,7 @@ class MlflowTracker:
 
     def _log_values(self, run: _KnownRun, params: Sequence[Param], epochs: Sequence[TrackedEpoch]) -> None:
         """Log parameters and whole epochs in batches of the size that MLflow accepts."""
-        epochs_each = _MAX_METRICS // max((len(epoch.metrics) for epoch in epochs), default=1)
+        epochs_each = _MAX_METRICS // max(1, *(len(epoch.metrics) for epoch in epochs), 1)
         params_each = range(0, len(params), _MAX_PARAMS)
         batches = zip_longest(
             (params[start : start + _MAX_PARAMS] for start in params_each),

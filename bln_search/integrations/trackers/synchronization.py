@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bln_search.core.errors import TrackerError, UnknownStudyError
+from bln_search.core.errors import UnknownStudyError
 from bln_search.integrations.trackers.study_records import (
     make_tracked_study,
     read_tracked_summary,
@@ -87,13 +87,13 @@ class StudySynchronizer:
 
     @contextmanager
     def _open_study(self) -> Iterator[None]:
-        """Open the study in the tracker unless it is open; an error of the tracker closes it."""
+        """Open the study in the tracker unless it is open; after an error it is opened again."""
         try:
             if not self._is_open:
                 self.tracker.open_study(make_tracked_study(self.ledger.studies.get(self.study_id)))
                 self._is_open = True
             yield
-        except TrackerError:
+        except Exception:
             self._is_open, self._last_event = False, 0
             raise
 

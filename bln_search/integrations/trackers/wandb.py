@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -34,6 +35,7 @@ _RUNS_FOLDER = "wandb"
 
 CONTENT = "content"
 _STAGING_PREFIX = ".bln-search-"
+_ABANDONED_SECONDS = 86_400
 _MAX_NAME_LENGTH = 128
 
 
@@ -58,6 +60,7 @@ class WandbOfflineTracker:
         self._study = study
         with self._errors():
             self._runs.mkdir(parents=True, exist_ok=True)
+            _remove_abandoned_folders(self.target.folder)
 
     def write_trial(self, trial: TrackedTrial) -> bool:
         """Write the run of a trial that has ended."""
@@ -78,7 +81,8 @@ class WandbOfflineTracker:
             return False
         name = f"{self._study.name} {TABLE_KEY}"
         with self._new_run(folder, name, summary.digest, summary.verdict) as run:
-            table = wandb.Table(columns=[*summary.columns], data=[[*row] for row in summary.rows])
+            rows = [[*row] for row in summary.rows]
+            table = wandb.Table(columns=[*summary.columns], data=rows, allow_mixed_types=True)
             run.log({TABLE_KEY: table})
             run.summary.update({"state": summary.state.value, **summary.verdict})
         return True
@@ -148,18 +152,28 @@ class WandbOfflineTracker:
 
 
 def _make_quiet_settings() -> wandb.Settings:
-    """Settings for a run of another time and place: nothing about this process, and nothing outside its folder."""
+    """Settings for a run of another time and place: nothing about this process.
+
+    Offline tables are also copied to the data folder of wandb (`WANDB_DATA_DIR`), from where `wandb sync` uploads them.
+    """
     return wandb.Settings(
         silent=True,
         console="off",
         disable_git=True,
         disable_code=True,
-        allow_offline_artifacts=False,
         x_disable_meta=True,
         x_disable_stats=True,
         x_disable_machine_info=True,
         x_save_requirements=False,
     )
+
+
+def _remove_abandoned_folders(folder: Path) -> None:
+    """Remove temporary folders that killed processes left behind."""
+    for staging in folder.glob(f"{_STAGING_PREFIX}*"):
+        with suppress(OSError):
+            if staging.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
+                shutil.rmtree(staging)
 
 
 def _read_marker(folder: Path) -> str | None:
