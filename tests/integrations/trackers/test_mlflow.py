@@ -5,18 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+import torch
 
 pytest.importorskip("mlflow.server")
 
 from bench.support.mlflow_server import MlflowServer
 from bench.support.tracked_studies import count_mlflow_epochs, list_mlflow_trials
+from bln_search.api.export.loading import load
+from bln_search.core.checkpoints import FolderStore
 from bln_search.core.errors import TrackerError
 from bln_search.core.states import StudyState, TrialState
+from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.integrations.trackers.study_records import make_tracked_study
 from bln_search.integrations.trackers.synchronization import StudySynchronizer, SynchronizedRuns
 from bln_search.integrations.trackers.target import parse_tracker_target
 from bln_search.integrations.trackers.tracker import open_tracker
+from bln_search.worker.analysis import compute_and_store_analysis
+from bln_search.worker.tracking.recommended_network import register_recommended_network
 from tests.integrations.trackers.conftest import HOSTILE, STUDY
+from tests.support.finished_study import finished_study
+from tests.worker.small_study import small_study
 
 pytestmark = [
     pytest.mark.slow,
@@ -187,3 +195,46 @@ def test_a_server_that_cannot_be_used_is_one_sentence_without_the_password(uri):
     assert text.startswith(f"mlflow:{uri.replace('s3cret', '***')} cannot be used: ")
     assert "s3cret" not in text
     assert "\n" not in text
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A study that was trained and analyzed: its ledger, its record, its analysis and its environment."""
+    folder = tmp_path_factory.mktemp("trained")
+    with finished_study(small_study().model_dump_json(), folder) as (ledger, study):
+        analysis = compute_and_store_analysis(ledger, study.id, None)
+        yield ledger, study, analysis, ExecutionEnvironment(folder, folder, FolderStore(folder / "checkpoints"))
+
+
+def test_the_registered_network_computes_what_the_exported_one_computes(
+    open_mlflow, server, client, trained, monkeypatch
+):
+    import mlflow
+
+    ledger, study, analysis, environment = trained
+    tracker = open_mlflow()
+    assert StudySynchronizer(ledger, study.id, tracker).synchronize_summary(analysis)
+    register, expected, inputs = tracker.register_network, [], torch.rand(5, 64) * 16
+
+    def register_and_compute(network):
+        with torch.no_grad():
+            expected.append(load(network.folder)(inputs))
+        return register(network)
+
+    monkeypatch.setattr(tracker, "register_network", register_and_compute)
+    sentences = [register_recommended_network(ledger, study, analysis, tracker, environment) for _ in range(2)]
+    assert sentences == [
+        "the recommended network is registered as small version 1",
+        "the recommended network is small version 1 already",
+    ]
+    parent, _ = list_runs(client, make_tracked_study(study))
+    assert parent.data.tags["bln_search.configuration"] == analysis.recommendation.configuration
+    assert parent.data.tags["bln_search.verdict"] == analysis.recommendation.verdict
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    info = mlflow.models.get_model_info("models:/small/1")
+    assert "pytorch" in info.flavors
+    assert info.signature.inputs.inputs[0].shape == (-1, 64)
+    assert info.signature.outputs.inputs[0].shape == (-1, 10)
+    model = mlflow.pytorch.load_model("models:/small/1")
+    with torch.no_grad():
+        torch.testing.assert_close(model(inputs), expected[0])
