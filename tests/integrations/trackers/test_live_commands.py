@@ -77,12 +77,13 @@ def test_a_run_that_is_killed_and_started_again_has_every_epoch_once(tmp_path):
 
 
 def test_a_worker_fills_a_server_that_was_down_meanwhile(tmp_path):
-    home, port, epochs = tmp_path / "home", find_free_port(), 500
+    home, port, epochs = tmp_path / "home", find_free_port(), 300
     home.mkdir()
     text = (
         STUDY.replace(f"epochs: {EPOCHS}", f"epochs: {epochs}").replace("[0, 1, 2, 3]", "[0]").replace("[8]", "[256]")
     )
     with open_ledger(home) as ledger, MlflowServer(tmp_path / "mlflow") as server:
+        ledger.tokens.create_token("ada", "write")
         study_id = ledger.queue.submit_study(parse_study(text), "ada").study_id
         process = start(home, f"mlflow:http://ada:s3cret@127.0.0.1:{port}", "worker", "--once", "--workers", "1")
         wait_until(lambda: "the study runs on" in (home / "output").read_text(), process)
