@@ -52,7 +52,7 @@ def register_model_version(
             raise
     label = shorten(network.label)
     version = client.create_model_version(
-        name, f"runs:/{run_id}/{artifact}", run_id, dict(tags), description=label, await_creation_for=None
+        name, f"runs:/{run_id}/{artifact}", run_id, dict(tags), description=label, await_creation_for=0
     )
     return f"{name} version {version.version}"
 

@@ -65,7 +65,7 @@ def _load_recommended_row(ledger: Ledger, study: StudyRecord, analysis: Analysis
     study.check_has_no_external_results()
     board = ledger.results.rank_rows_of_study(study.id, study.spec)
     row = get_recommended_row(board, analysis)
-    return load_trained_row(ledger, study, row, ledger.exports.get_trial_to_export(study.id, row.key, None))
+    return load_trained_row(ledger, study, board, row, ledger.exports.get_trial_to_export(study.id, row.key, None))
 
 
 def _export_network(
