@@ -10,12 +10,16 @@ from pathlib import Path
 
 from bench.support.ledgers import SEEDS, STUDY, TrialEnds
 from bench.support.null_executor import NullExecutor
+from bench.support.wandb_files import read_offline_run
 from bln_search.core.states import StudyState
 from bln_search.specs import parse_study
 from bln_search.storage.ledger import Ledger
 from bln_search.worker import run_study
 
 _PARALLEL_TRIALS = 50
+
+RunsByTrial = dict[str, list[list[int]]]
+"""The epochs of each complete run, by the first eight digits of the key of its trial."""
 
 
 def run_simulated_study(ledger: Ledger, trials: int, epochs: int) -> int:
@@ -27,29 +31,49 @@ def run_simulated_study(ledger: Ledger, trials: int, epochs: int) -> int:
     return study_id
 
 
-def count_mlflow_epochs(database_file: Path) -> dict[str, list[int]]:
-    """Return the epochs of every finished run in the database of an MLflow server, by id, with those of doubles."""
-    query = (
-        "SELECT runs.run_uuid, metrics.step FROM runs JOIN metrics ON metrics.run_uuid = runs.run_uuid "
-        "WHERE metrics.key = 'validation_loss' AND runs.status = 'FINISHED' AND runs.lifecycle_stage = 'active'"
+def read_mlflow_runs(database_file: Path) -> RunsByTrial:
+    """Read the finished runs in the database of an MLflow server."""
+    of_runs = (
+        "SELECT runs.run_uuid, tags.value FROM runs JOIN tags ON tags.run_uuid = runs.run_uuid "
+        "WHERE tags.key = 'bln_search.trial' AND tags.value != 'study' AND runs.status = 'FINISHED' "
+        "AND runs.lifecycle_stage = 'active'"
     )
+    runs: RunsByTrial = {}
     epochs: dict[str, list[int]] = {}
     with closing(sqlite3.connect(database_file)) as connection:
-        for run_id, step in connection.execute(query):
-            epochs.setdefault(run_id, []).append(step)
-    return epochs
+        for run_id, trial in connection.execute(of_runs):
+            runs.setdefault(trial[:8], []).append(epochs.setdefault(run_id, []))
+        for run_id, step in connection.execute("SELECT run_uuid, step FROM metrics WHERE key = 'validation_loss'"):
+            if run_id in epochs:
+                epochs[run_id].append(step)
+    return runs
 
 
-def list_mlflow_trials(database_file: Path) -> list[str]:
-    """Return the key of the trial of every run in the database of an MLflow server, without that of the study."""
-    query = (
-        "SELECT tags.value FROM tags JOIN runs ON runs.run_uuid = tags.run_uuid WHERE tags.key = 'bln_search.trial' "
-        "AND tags.value != 'study' AND runs.lifecycle_stage = 'active'"
-    )
-    with closing(sqlite3.connect(database_file)) as connection:
-        return [key for (key,) in connection.execute(query)]
+def read_tensorboard_runs(folder: Path) -> RunsByTrial:
+    """Read the ended runs of a folder of event files, whose names end with the digits of the trial."""
+    from bln_search.integrations.trackers.event_file import EventFile
+
+    runs: RunsByTrial = {}
+    for file in folder.rglob("events.*"):
+        events = EventFile(file).read_events()
+        tags = [(event.step, value.tag) for event in events for value in event.summary.value]
+        if any(tag == "_hparams_/session_end_info" for _, tag in tags):
+            trial = file.parent.name.rpartition("-")[2]
+            runs.setdefault(trial, []).append([step for step, tag in tags if tag == "validation_loss"])
+    return runs
+
+
+def read_wandb_runs(folder: Path) -> RunsByTrial:
+    """Read the ended offline runs of a folder."""
+    runs: RunsByTrial = {}
+    for path in (folder / "wandb").glob("offline-run-*"):
+        run = read_offline_run(path)
+        if run.exit_code is not None and "bln_search.trial" in run.config:
+            trial = run.config["bln_search.trial"][:8]
+            runs.setdefault(trial, []).append([row["_step"] for row in run.history])
+    return runs
 
 
 def count_doubles(values: Iterable[object]) -> int:
-    """Return how many values are there more than once, each counted as often as it is too much."""
+    """Return how many values are there too often: 2 for a value that is there three times."""
     return sum(count - 1 for count in Counter(values).values())

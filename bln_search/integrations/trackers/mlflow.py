@@ -236,6 +236,8 @@ class MlflowTracker:
         try:
             yield
         except (MlflowException, OSError) as error:
+            if isinstance(error.__context__, OSError):  # of the connection
+                raise TrackerError(f"{self.target} does not answer: start the server, or correct the URI") from None
             text = self.target.redact(str(error)).strip() or type(error).__name__
             raise TrackerError(f"{self.target} cannot be used: {text.splitlines()[0]}") from None
 

@@ -29,7 +29,10 @@ from bln_search.integrations.trackers.target import TrackerTarget
 MARKER_FILE = "bln-search.json"
 """In the folder of a complete run: the state of the trial, or the digest of the ranked table."""
 
+TRIAL_KEY = "bln_search.trial"
 TABLE_KEY = "ranked"
+"""Names of the key of a trial in the config of its run, and of the ranked table in the history of another run."""
+
 _RUNS_FOLDER = "wandb"
 """The folder below `wandb-offline:DIR` in which `wandb sync` looks for runs."""
 
@@ -68,7 +71,8 @@ class WandbOfflineTracker:
         if not trial.has_ended or _read_marker(folder) == trial.state:
             return False
         has_succeeded = trial.state is TrialState.FINISHED
-        with self._new_run(folder, trial.label, trial.state, trial.parameters, has_succeeded=has_succeeded) as run:
+        config = {**trial.parameters, TRIAL_KEY: trial.key}
+        with self._new_run(folder, trial.label, trial.state, config, has_succeeded=has_succeeded) as run:
             for epoch in trial.epochs:
                 run.log({**epoch.metrics, "_timestamp": epoch.at.timestamp()}, step=epoch.epoch)
             run.summary.update({"state": trial.state.value, "reason": trial.reason})

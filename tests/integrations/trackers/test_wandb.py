@@ -7,13 +7,13 @@ import pytest
 
 pytest.importorskip("wandb")
 
+from bench.support.wandb_files import read_offline_run
 from bln_search.core.errors import TrackerError
 from bln_search.core.states import TrialState
 from bln_search.integrations.trackers.synchronization import StudySynchronizer, SynchronizedRuns
 from bln_search.integrations.trackers.target import parse_tracker_target
 from bln_search.integrations.trackers.tracker import open_tracker
 from tests.conftest import ROOT
-from tests.support.wandb_files import read_offline_run
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:wandb", "ignore::ResourceWarning")
 
@@ -50,8 +50,8 @@ def runs(tmp_path):
         folders = list((tmp_path / "runs" / "wandb").iterdir())
         assert all(folder.name.startswith("offline-run-") for folder in folders)
         found = [read_offline_run(folder) for folder in folders]
-        assert len({run["id"] for run in found}) == len(found)
-        return {run["name"]: run for run in found}
+        assert len({run.id for run in found}) == len(found)
+        return {run.name: run for run in found}
 
     return read
 
@@ -63,11 +63,11 @@ def test_a_study_is_an_offline_run_for_each_trial_and_one_with_the_table(open_wa
         assert synchronizer.synchronize_summary(None) == (expected.written > 0)
     found = runs()
     table = found.pop("grown ranked")
-    assert table["summary"]["ranked.nrows"] == 32
+    assert table.summary["ranked.nrows"] == 32
     for run in found.values():
-        assert [(row["_step"], row["validation_loss"]) for row in run["history"]] == [(1, 0.6), (2, 0.6), (3, 0.6)]
-        assert (run["exit_code"], run["config"]["arm.method"], run["group"]) == (0, "bln", table["group"])
-    times = sorted(row["_timestamp"] for run in found.values() for row in run["history"])
+        assert [(row["_step"], row["validation_loss"]) for row in run.history] == [(1, 0.6), (2, 0.6), (3, 0.6)]
+        assert (run.exit_code, run.config["arm.method"], run.group) == (0, "bln", table.group)
+    times = sorted(row["_timestamp"] for run in found.values() for row in run.history)
     events = [event for event in ledger.events.list_events(study_id) if event.kind == "epoch"]
     assert times == pytest.approx([event.at.timestamp() for event in events])
 
@@ -79,8 +79,8 @@ def test_a_trial_is_written_when_it_has_ended(open_wandb, make_trial, runs):
     assert tracker.write_trial(make_trial(3, TrialState.FAILED))
     assert not tracker.write_trial(make_trial(3, TrialState.FAILED))
     (run,) = runs().values()
-    assert (run["exit_code"], run["summary"]["state"]) == (1, "failed")
-    assert [row["_step"] for row in run["history"]] == [1, 2, 3]
+    assert (run.exit_code, run.summary["state"]) == (1, "failed")
+    assert [row["_step"] for row in run.history] == [1, 2, 3]
 
 
 def test_a_retried_trial_and_a_changed_table_replace_what_was_there(open_wandb, make_trial, make_summary, runs):
@@ -91,9 +91,9 @@ def test_a_retried_trial_and_a_changed_table_replace_what_was_there(open_wandb, 
         tracker.write_summary(make_summary(text))
     assert not tracker.write_summary(make_summary("second"))
     found = runs()
-    assert found.pop("study ranked")["summary"]["verdict"] == "second"
+    assert found.pop("study ranked").summary["verdict"] == "second"
     (trial,) = found.values()
-    assert (trial["exit_code"], len(trial["history"])) == (0, 3)
+    assert (trial.exit_code, len(trial.history)) == (0, 3)
 
 
 def test_trials_of_equal_time_have_folders_of_their_own(open_wandb, make_trial, runs):
