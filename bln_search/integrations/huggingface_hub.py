@@ -140,7 +140,8 @@ def from_pretrained(
         HubError: The Hub cannot be reached, or there is no such repository or revision.
         DataError: The repository is not an export, is damaged, lacks weights, or has a network of your own and `model`
             is missing or another one. `model` is unchanged then.
-        ModelError: The package of the model of a study is not installed.
+        ModelError: The network of a study needs a package that is not installed, or is described with more parameters
+            than its weights have.
     """
     api = HfApi(token=token, library_name="bln-search", library_version=VERSION)
     get = partial(api.hf_hub_download, repo_id, cache_dir=cache_dir, local_files_only=local_files_only)

@@ -76,7 +76,8 @@ def load(folder: str | Path, *, model: nn.Module | None = None) -> nn.Module:
     Raises:
         DataError: The folder is not an export, has another format, is damaged, or lacks the form that is needed; or
             `model` is another network. `model` is unchanged then.
-        ModelError: `model` is not a network.
+        ModelError: `model` is not a network; or the network of a study needs a package that is not installed, or is
+            described with more parameters than its weights have.
 
     Example:
         model = bln_search.load("folder")
