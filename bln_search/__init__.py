@@ -24,6 +24,8 @@
 
     print(bln_search.compare({"sgd": scores_of_sgd, "adam": scores_of_adam}))   # any scores under the same seeds
 
+    bln_search.assert_not_worse(model, baseline, test_loader, margin=0.01)      # in tests, with pytest or unittest
+
     model = bln_search.load("folder")                      # what `export` or `bln-search export` wrote
 
     client = bln_search.Client("http://127.0.0.1:8000", token="bln_...")        # a service
@@ -64,6 +66,8 @@ if TYPE_CHECKING:
     from bln_search.api.fine_tune import fine_tune
     from bln_search.api.initialize import initialize
     from bln_search.api.layer_search import search_layers
+    from bln_search.api.not_worse.assertion import assert_not_worse
+    from bln_search.api.not_worse.report import NotWorseReport
     from bln_search.api.ranked.conditions import RankedConditions
     from bln_search.api.ranked.layers import RankedLayers
     from bln_search.api.ranked.several_networks import load_ranked
@@ -106,6 +110,7 @@ __all__ = [
     "ModelError",
     "NormFactory",
     "NormWithActivation",
+    "NotWorseReport",
     "PopulationEstimate",
     "RankedConditions",
     "RankedConfigurations",
@@ -117,6 +122,7 @@ __all__ = [
     "adaptive",
     "all_configurations",
     "apply_configuration",
+    "assert_not_worse",
     "check",
     "compare",
     "convert",
@@ -154,6 +160,7 @@ _HOMES = {
     "Metric": "bln_search.evaluation.split_metrics",
     "NormFactory": "bln_search.norms.replacement",
     "NormWithActivation": "bln_search.norms.replacement",
+    "NotWorseReport": "bln_search.api.not_worse.report",
     "PopulationEstimate": "bln_search.core.enums",
     "RankedConditions": "bln_search.api.ranked.conditions",
     "RankedConfigurations": "bln_search.api.ranked.table",
@@ -164,6 +171,7 @@ _HOMES = {
     "all_configurations": "bln_search.core.configuration",
     "adaptive": "bln_search.api.adaptive",
     "apply_configuration": "bln_search.api.apply",
+    "assert_not_worse": "bln_search.api.not_worse.assertion",
     "check": "bln_search.api.check.check",
     "compare": "bln_search.api.compare",
     "convert": "bln_search.api.convert",

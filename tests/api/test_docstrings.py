@@ -18,7 +18,16 @@ from bln_search.core.enums import Correction, LayerSearchAlgorithm, PopulationEs
 from bln_search.core.method import Method
 from tests.api.own_network import make_loader, make_network
 
-FUNCTIONS = ["convert", "evaluate_configurations", "apply_configuration", "search_layers", "corrupt", "export", "load"]
+FUNCTIONS = [
+    "convert",
+    "evaluate_configurations",
+    "apply_configuration",
+    "search_layers",
+    "corrupt",
+    "export",
+    "load",
+    "assert_not_worse",
+]
 
 
 def example_of(name):
@@ -46,6 +55,7 @@ def test_the_example_runs(name, capsys, tmp_path, monkeypatch):
     loaders = {"train_loader": make_loader(), "validation_loader": make_loader(seed=1)}
     ranked = bln_search.evaluate_configurations(model, *loaders.values())
     names = {"model": model, "ranked": ranked, "images": torch.rand(2, 3, 8, 8), **loaders}
+    names |= {"quantized": model, "test_loader": make_loader(seed=2), "noisy_loader": make_loader(seed=3)}
     exec(example_of(name), {"bln_search": bln_search, "nn": nn, **names})
 
 
