@@ -127,11 +127,11 @@ class ComparedScores(ChartedTable):
         for row, cells in zip(self.rows, self._cells("–"), strict=True):
             mark = r"\*" if row == self.recommended else ""
             lines.append(markdown_table_line([escape_markdown(row.name) + mark, *cells, row.verdict]))
-        return "\n".join([*lines, "", rf"\* recommended; {'; '.join(_NOTES)}; {self._margin_text}.", ""])
+        return "\n".join([*lines, "", rf"\* recommended; {'; '.join(map(escape_markdown, self._notes))}.", ""])
 
     def latex(self) -> str:
         r"""The table as a LaTeX tabular, which needs \usepackage{booktabs}."""
-        notes = (r"needs \usepackage{booktabs}", "* recommended", *_NOTES, self._margin_text)
+        notes = (r"needs \usepackage{booktabs}", "* recommended", *self._notes)
         header = " & ".join(escape_latex(heading) for heading in _HEADINGS)
         lines = [r"\begin{tabular}{lrrrrl}", r"\toprule", rf"{header} \\", r"\midrule"]
         for row, cells in zip(self.rows, self._cells(""), strict=True):
@@ -219,8 +219,12 @@ class ComparedScores(ChartedTable):
         )
         return [format_sentence(fact) for fact in facts]
 
+    @property
+    def _notes(self) -> list[str]:
+        return [*_NOTES, self._margin_text, *self._left_out_texts()]
+
     def _left_out_texts(self) -> list[str]:
-        texts = [f"left out: {name} ({reason})" for name, reason in self.left_out.items()]
+        texts = [f"left out: {' '.join(name.split())} ({reason})" for name, reason in self.left_out.items()]
         further = len(texts) - _MAX_LEFT_OUT
         return texts[:_MAX_LEFT_OUT] + ([f"{further} further rows are left out (`left_out`)"] if further > 0 else [])
 

@@ -88,6 +88,7 @@ def mean_over_seeds(trial: optuna.Trial, score: Callable[[int], float], seeds: I
 
     Raises:
         optuna.TrialPruned: The pruner ends the trial.
+        DataError: There is no seed.
     """
     scores = []
     for seed in seeds:
@@ -95,6 +96,8 @@ def mean_over_seeds(trial: optuna.Trial, score: Callable[[int], float], seeds: I
         trial.report(scores[-1], step=seed)
         if trial.should_prune():
             raise optuna.TrialPruned(f"worse after {len(scores)} seeds")
+    if not scores:
+        raise DataError(f"trial {trial.number} has no seeds: seeds= is empty, and a mean needs at least one")
     return sum(scores) / len(scores)
 
 

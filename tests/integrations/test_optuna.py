@@ -118,7 +118,9 @@ def test_many_rows_that_are_left_out_are_counted():
     study = make_study()
     for rate in range(2, 9):
         add(study, state=TrialState.PRUNED, rate=rate, seed=0)
-    assert "4 further rows are left out (`left_out`)" in " ".join(str(compare(study)).split())
+    result = compare(study)
+    assert all("4 further rows are left out" in " ".join(text.split()) for text in (str(result), result.latex()))
+    assert "left out: rate=2 (trial 15 was pruned); " in result.markdown()
 
 
 def test_a_row_without_a_trial_of_a_seed_is_refused():

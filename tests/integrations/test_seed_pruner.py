@@ -9,6 +9,7 @@ import numpy as np
 import optuna
 import pytest
 
+from bln_search import DataError
 from bln_search.integrations.optuna import SeedPruner, compare, mean_over_seeds
 from tests.conftest import ROOT
 from tests.integrations.optuna_studies import STORAGES, add, open_storage, score, states
@@ -131,3 +132,14 @@ def test_a_trial_that_returned_early_is_left_out():
     study = run_rates(GOOD)
     add(study, 9.0, steps={0: 9.0, 1: 9.0}, rate=9.0)
     assert compare(study, seeds=None).left_out == {"rate=9.0": "trial 5 has 2 seeds"}
+
+
+def test_a_mean_of_no_seeds_is_refused():
+    with pytest.raises(DataError, match="trial 0 has no seeds"):
+        run_rates([0.1], seeds=0)
+
+
+def test_seeds_may_be_integers_of_numpy():
+    study = optuna.create_study()
+    study.optimize(lambda trial: mean_over_seeds(trial, float, np.arange(3)), n_trials=1)
+    assert study.trials[0].intermediate_values == {0: 0.0, 1: 1.0, 2: 2.0}
