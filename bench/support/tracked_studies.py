@@ -22,10 +22,17 @@ RunsByTrial = dict[str, list[list[int]]]
 """The epochs of each complete run, by the first eight digits of the key of its trial."""
 
 
-def run_simulated_study(ledger: Ledger, trials: int, epochs: int) -> int:
-    """Run a study whose trials end at once, with random results; return its id. trials: a multiple of `SEEDS`."""
+def run_simulated_study(ledger: Ledger, trials: int, epochs: int, name: str = "grown") -> int:
+    """Run a study whose trials end at once, with random results; return its id.
+
+    Args:
+        ledger: Ledger of the study.
+        trials: Number of its trials, a multiple of `SEEDS`.
+        epochs: Epochs of each trial.
+        name: Its name.
+    """
     rates = [round(1e-4 * 1.0005**index, 10) for index in range(trials // SEEDS)]
-    study_id = ledger.studies.store_study_once(parse_study(STUDY.format(rates=rates)))
+    study_id = ledger.studies.store_study_once(parse_study(STUDY.format(rates=rates).replace("grown", name)))
     executor = NullExecutor(_PARALLEL_TRIALS, epochs, seconds=0, examples=0)
     assert run_study(ledger, study_id, executor, TrialEnds()) is StudyState.COMPLETE
     return study_id

@@ -28,7 +28,8 @@ STUDY_TAG = "bln_search.study"
 TRIAL_TAG = "bln_search.trial"
 """Tags with the key of the study and of the trial, by which runs are found again."""
 
-CONTENT_TAG = "bln_search.content"
+CONTENT = "content"
+CONTENT_TAG = f"bln_search.{CONTENT}"
 """Tag of a run or model that has everything: the state of the trial, or the digest of table or network."""
 
 TABLE_FILE = "ranked.csv"
@@ -40,7 +41,7 @@ _LAST_METRIC = "validation_loss"
 
 _PAGE = 1000
 _MAX_PARAMS = 100
-_MAX_METRICS = 900
+_MAX_METRICS = 800
 """Limits of MLflow for a page of runs and for a batch, which may have 1000 values together."""
 
 _RUNNING = "RUNNING"
@@ -155,10 +156,10 @@ class MlflowTracker:
             parent = {"mlflow.parentRunId": self._runs[_STUDY_RUN].run_id}
             run = known or self._create_run(trial.key, trial.label, trial.started_at, parent)
             params, epochs = self._list_missing_params(run, trial), self._list_missing_epochs(run, trial)
-            self._log_values(run, params, epochs)
+            tags = {"state": trial.state.value, "reason": trial.reason, CONTENT: trial.state.value}
+            self._log_values(run, params, epochs, _make_tags(tags) if trial.has_ended else ())
             if trial.has_ended:
-                tags = {"state": trial.state.value, "reason": trial.reason}
-                self._end_run(run, _STATUS_OF_TRIAL[trial.state], trial.ended_at, trial.state, tags)
+                self._set_status(run, _STATUS_OF_TRIAL[trial.state], trial.ended_at, trial.state)
         return known is None or bool(params or epochs) or trial.has_ended
 
     def _list_missing_params(self, run: _KnownRun, trial: TrackedTrial) -> list[Param]:
@@ -171,26 +172,26 @@ class MlflowTracker:
             run.last_step = max((metric.step for metric in history), default=0)
         return [epoch for epoch in trial.epochs if epoch.epoch > (run.last_step or 0)]
 
-    def _log_values(self, run: _KnownRun, params: Sequence[Param], epochs: Sequence[TrackedEpoch]) -> None:
-        """Log parameters and whole epochs in batches of the size that MLflow accepts."""
+    def _log_values(
+        self, run: _KnownRun, params: Sequence[Param], epochs: Sequence[TrackedEpoch], tags: Sequence[RunTag]
+    ) -> None:
+        """Log parameters and whole epochs in batches of the size that MLflow accepts, with the last one the tags."""
         epochs_each = _MAX_METRICS // max(1, *(len(epoch.metrics) for epoch in epochs), 1)
-        params_each = range(0, len(params), _MAX_PARAMS)
-        batches = zip_longest(
-            (params[start : start + _MAX_PARAMS] for start in params_each),
-            (epochs[start : start + epochs_each] for start in range(0, len(epochs), epochs_each)),
-            fillvalue=(),
-        )
-        for some_params, some_epochs in batches:
+        batches = [
+            *zip_longest(
+                (params[start : start + _MAX_PARAMS] for start in range(0, len(params), _MAX_PARAMS)),
+                (epochs[start : start + epochs_each] for start in range(0, len(epochs), epochs_each)),
+                fillvalue=(),
+            )
+        ] or [((), ())] * bool(tags)
+        for left, (some_params, some_epochs) in zip(reversed(range(len(batches))), batches, strict=True):
             metrics = [metric for epoch in some_epochs for metric in _make_metrics(epoch)]
-            self._client.log_batch(run.run_id, metrics, some_params, synchronous=True)
+            self._client.log_batch(run.run_id, metrics, some_params, () if left else tags, synchronous=True)
             run.params.update(param.key for param in some_params)
             run.last_step = some_epochs[-1].epoch if some_epochs else run.last_step
 
-    def _end_run(self, run: _KnownRun, status: str, ended_at: datetime, content: str, tags: Mapping[str, str]) -> None:
-        """Set the tags of a run; then its status with the time of its end, which a running one does not have."""
-        texts = {f"bln_search.{name}": make_tag_text(text) for name, text in tags.items() if text}
-        run_tags = [RunTag(name, text) for name, text in {**texts, CONTENT_TAG: content}.items()]
-        self._client.log_batch(run.run_id, tags=run_tags, synchronous=True)
+    def _set_status(self, run: _KnownRun, status: str, ended_at: datetime, content: str) -> None:
+        """Set the status of a run, with the time of its end; a running one has none."""
         if status == _RUNNING:
             self._client.update_run(run.run_id, status=status)
         else:
@@ -206,9 +207,9 @@ class MlflowTracker:
             self._client.log_text(run.run_id, self._study.specification, "study.json")
             self._client.log_text(run.run_id, summary.csv, TABLE_FILE)
             self._client.log_text(run.run_id, summary.text, "ranked.md")
-            status = _STATUS_OF_STUDY.get(summary.state, _RUNNING)
-            tags = {"state": summary.state.value, **summary.verdict}
-            self._end_run(run, status, summary.ended_at, summary.digest, tags)
+            tags = {"state": summary.state.value, **summary.verdict, CONTENT: summary.digest}
+            self._log_values(run, (), (), _make_tags(tags))
+            self._set_status(run, _STATUS_OF_STUDY.get(summary.state, _RUNNING), summary.ended_at, summary.digest)
         return True
 
     def find_network(self, digest: str) -> str | None:
@@ -245,6 +246,11 @@ class MlflowTracker:
 def _make_metrics(epoch: TrackedEpoch) -> list[Metric]:
     at = _to_milliseconds(epoch.at)
     return [Metric(name, value, at, epoch.epoch) for name, value in epoch.metrics.items()]
+
+
+def _make_tags(texts: Mapping[str, str]) -> list[RunTag]:
+    """Tags of bln-search; without those that are empty."""
+    return [RunTag(f"bln_search.{name}", make_tag_text(text)) for name, text in texts.items() if text]
 
 
 def _to_milliseconds(moment: datetime) -> int:

@@ -65,7 +65,11 @@ class LiveTracking:
         _log.warning("study %d: %s", self.study_id, message, extra=self._log_fields)
 
     def _run_thread(self) -> None:
-        tracker = open_tracker(self.target)
+        try:
+            tracker = open_tracker(self.target)
+        except Exception as error:  # noqa: BLE001 - of the tracker's library, as below
+            self._report_failure(error, is_last=True)
+            return
         try:
             self._synchronize_until_finished(tracker)
         except UnknownStudyError:

@@ -219,7 +219,7 @@ def test_the_registered_network_computes_what_the_exported_one_computes(
     ledger, study, analysis, environment = trained
     tracker = open_mlflow()
     assert StudySynchronizer(ledger, study.id, tracker).synchronize_summary(analysis)
-    register, expected, inputs = tracker.register_network, [], torch.rand(5, 64) * 16
+    register, expected, inputs = tracker.register_network, [], torch.rand(5, 1, 8, 8) * 16
 
     def register_and_compute(network):
         with torch.no_grad():
@@ -238,7 +238,7 @@ def test_the_registered_network_computes_what_the_exported_one_computes(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
     info = mlflow.models.get_model_info("models:/small/1")
     assert "pytorch" in info.flavors
-    assert info.signature.inputs.inputs[0].shape == (-1, 64)
+    assert info.signature.inputs.inputs[0].shape == (-1, 1, 8, 8)
     assert info.signature.outputs.inputs[0].shape == (-1, 10)
     model = mlflow.pytorch.load_model("models:/small/1")
     with torch.no_grad():
