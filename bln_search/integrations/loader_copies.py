@@ -24,8 +24,10 @@ def copy_loader(loader: Loader) -> Loader:
 
     A copy of a `DataLoader` has samplers, random generators and worker processes of its own, which begin anew. The data
     set is the same object; one that is an `IterableDataset`, or has a random generator as an attribute, is copied
-    without its data. Any other loader is returned itself.
+    without its data. Of a loader that accelerate prepared, the loader inside is copied: an iteration of the outer one
+    changes the state of gradient accumulation. Any other loader is returned itself.
     """
+    loader = getattr(loader, "base_dataloader", loader)
     if not isinstance(loader, data.DataLoader):
         return loader
     copied = copy.copy(loader)

@@ -136,7 +136,6 @@ class ConfigurationEvaluationCallback(TrainerCallback):
             return
 
         def make_splits() -> Splits:
-            _run_without_autocast(model)
             return self._make_training_loader(train_dataloader, state), self._make_validation_loaders()
 
         metrics = self._evaluation.evaluate(model, make_splits, epochs)
@@ -147,8 +146,7 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         if self._train_loader is not None:
             return self._train_loader
         steps = state.global_step * self._trainer.args.gradient_accumulation_steps  # bounds a stream that does not end
-        copied = _copy_without_accelerate(loader)
-        return copied if hasattr(loader.dataset, "__len__") else LimitedLoader(copied, max(steps, 1))
+        return loader if hasattr(loader.dataset, "__len__") else LimitedLoader(copy_loader(loader), max(steps, 1))
 
     def _make_validation_loaders(self) -> Loader | Mapping[str, Loader]:
         if self._validation_loader is not None:
@@ -167,7 +165,7 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         loader = self._trainer.get_eval_dataloader(name)
         if not self._trainer.args.dataloader_persistent_workers:
             del known[count:]
-        return _copy_without_accelerate(loader)
+        return loader
 
     def _refuse_sharding(self) -> str | None:
         if self._trainer.is_fsdp_enabled or self._trainer.is_deepspeed_enabled:
@@ -177,17 +175,3 @@ class ConfigurationEvaluationCallback(TrainerCallback):
 
 def _count_epochs(state: TrainerState) -> int:
     return int(state.epoch or 0)
-
-
-def _run_without_autocast(model: Any) -> None:
-    """Call the forward pass inside of that of accelerate, in the precision of the parameters.
-
-    The end of the evaluation restores the attribute.
-    """
-    if "_original_forward" in vars(model):
-        model.forward = model._original_forward
-
-
-def _copy_without_accelerate(loader: Any) -> Loader:
-    """A copy of the loader inside of that of accelerate, whose iteration changes the state of gradient accumulation."""
-    return copy_loader(getattr(loader, "base_dataloader", loader))

@@ -14,7 +14,7 @@ from bln_search.norms import Normalization
 
 @contextmanager
 def undisturbed_training(network: nn.Module) -> Iterator[None]:
-    """Restore at the end of this context what an evaluation of `network` may change.
+    """Restore at the end of this context what an evaluation of `network` may change. It has no autocast of accelerate.
 
     These are its modules, buffers and attributes, the mini-batch sizes of its normalization layers, and the random
     generators of torch, NumPy and Python. An evaluation does not write parameters, gradients or optimizers, and it
@@ -24,6 +24,7 @@ def undisturbed_training(network: nn.Module) -> Iterator[None]:
     sizes = [(layer, layer.batch_size) for layer in network.modules() if isinstance(layer, Normalization)]
     try:
         with untouched_networks([network]):
+            _run_without_autocast(network)
             yield
     finally:
         for layer, size in sizes:
@@ -40,3 +41,10 @@ def convert_unless_converted(network: nn.Module) -> nn.Module:
     if any(isinstance(module, Normalization) for module in network.modules()):
         return network
     return convert(network, method="same")
+
+
+def _run_without_autocast(network: nn.Module) -> None:
+    """Call the forward pass inside of that of accelerate, in the precision of the parameters."""
+    original = vars(network).get("_original_forward")
+    if original is not None:
+        network.forward = original

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -13,10 +14,10 @@ from torch.utils.data import Dataset, IterableDataset
 
 from bln_search.core.errors import DataError, ModelError
 from tests.conftest import ROOT
-from tests.integrations.small_trainings import are_equal, code_of_section, random_numbers
+from tests.integrations.small_trainings import are_equal, code_of_section, make_loaders, make_network, random_numbers
 
 transformers = pytest.importorskip("transformers")
-pytest.importorskip("accelerate")
+accelerate = pytest.importorskip("accelerate")
 from transformers import (  # noqa: E402
     BertConfig,
     BertForSequenceClassification,
@@ -25,6 +26,7 @@ from transformers import (  # noqa: E402
     TrainingArguments,
 )
 
+from bln_search.integrations.loops import watch  # noqa: E402
 from bln_search.integrations.transformers import ConfigurationEvaluationCallback  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -274,6 +276,43 @@ def test_the_code_of_the_page_runs_as_it_stands(tmp_path, capsys):
     names = {"model": make_model(), "training": Texts(48, 1), "validation": Texts(40, 2)}
     exec(code_of_section("Hugging Face Trainer"), names | {"arguments": make_arguments(tmp_path)})
     assert "Recommended:" in capsys.readouterr().out
+
+
+@pytest.fixture
+def new_accelerators():
+    """Forget the settings that the first Accelerator of a process makes, before and after a test."""
+
+    def reset():
+        accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+        accelerate.state.GradientState._reset_state()
+
+    reset()
+    yield
+    reset()
+
+
+@pytest.mark.usefixtures("new_accelerators")
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_a_loop_with_accelerate_is_bit_for_bit_that_without_evaluation(precision):
+    def run(*, is_watched):
+        transformers.set_seed(1)
+        accelerator = accelerate.Accelerator(cpu=True, mixed_precision=precision, gradient_accumulation_steps=4)
+        network, (training, validation) = make_network(), make_loaders(generator=torch.Generator().manual_seed(7))
+        optimizer = torch.optim.Adam(network.parameters(), lr=0.01)
+        network, optimizer, training, validation = accelerator.prepare(network, optimizer, training, validation)
+        watched = watch(network, training, validation, every=1, check=True, on_error="raise") if is_watched else None
+        with watched or nullcontext():
+            for _ in range(3):
+                for inputs, targets in training:
+                    with accelerator.accumulate(network):
+                        accelerator.backward(nn.functional.cross_entropy(network(inputs), targets))
+                        optimizer.step()
+                        optimizer.zero_grad()
+                if watched:
+                    watched.end_epoch()
+        return network.state_dict(), optimizer.state_dict(), random_numbers()
+
+    assert are_equal(run(is_watched=False), run(is_watched=True))
 
 
 DISTRIBUTED = """
