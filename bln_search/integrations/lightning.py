@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from bln_search.api.check.report import CheckReport
 from bln_search.api.evaluate import EvaluationOptions
 from bln_search.api.inputs.loaders import Loader
-from bln_search.core.errors import DataError, MissingPackageError
+from bln_search.core.errors import MissingPackageError
 from bln_search.integrations.class_names import has_class_name
+from bln_search.integrations.lightning_loaders import find_training_loader, find_validation_loaders
 from bln_search.integrations.lightning_tables import log_table
-from bln_search.integrations.loader_copies import LimitedLoader, copy_loader
 from bln_search.integrations.ranked_metrics import Ranked
 from bln_search.integrations.training_evaluation import OnError, Splits, TrainingEvaluation
 
@@ -108,11 +107,16 @@ class ConfigurationEvaluation(Callback):
         """Why the latest evaluation failed."""
         return self._evaluation.error
 
-    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        """Begin a training. Later hooks of this callback come last, after those that average weights."""
+    def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
+        """Let later hooks of this callback come last, after those that average weights."""
         trainer.callbacks = [*(each for each in trainer.callbacks if each is not self), self]  # type: ignore[attr-defined]
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        """Report now what could not be evaluated."""
         if trainer.is_global_zero:
-            self._evaluation.start(pl_module, refusal=_refuse_strategy(trainer))
+            make_splits = self._make_splits(trainer, pl_module)
+            self._evaluation.start(pl_module, make_splits, refusal=_refuse_strategy(trainer))
+        self._evaluation.is_possible = trainer.strategy.broadcast(self._evaluation.is_possible)
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Evaluate the module if it is due, and log the metrics with those of the epoch."""
@@ -144,13 +148,22 @@ class ConfigurationEvaluation(Callback):
         return trainer.strategy.broadcast(metrics)
 
     def _evaluate_here(self, trainer: Trainer, pl_module: LightningModule, epochs: int) -> Mapping[str, float]:
-        return self._evaluation.evaluate(pl_module, lambda: self._make_splits(trainer), epochs)
+        return self._evaluation.evaluate(pl_module, self._make_splits(trainer, pl_module), epochs)
 
-    def _make_splits(self, trainer: Trainer) -> Splits:
-        training = self._train_loader if self._train_loader is not None else _find_training_loader(trainer)
-        if self._validation_loader is not None:
-            return training, self._validation_loader
-        return training, _find_validation_loaders(trainer)
+    def _make_splits(self, trainer: Trainer, pl_module: LightningModule) -> Callable[[], Splits]:
+        def make_splits() -> Splits:
+            pl_module.log = pl_module.log_dict = _log_nothing  # type: ignore[method-assign]  # the evaluation restores them
+            training, validation = self._train_loader, self._validation_loader
+            return (
+                find_training_loader(trainer) if training is None else training,
+                find_validation_loaders(trainer) if validation is None else validation,
+            )
+
+        return make_splits
+
+
+def _log_nothing(*_: Any, **__: Any) -> None:
+    """Take the place of `log` where a forward pass logs, as passes of an evaluation are none of the training."""
 
 
 def _log_at_end(trainer: Trainer, metrics: Mapping[str, float], ranked: Ranked) -> None:
@@ -167,59 +180,3 @@ def _refuse_strategy(trainer: Trainer) -> str | None:
             f"the parameters are sharded by {type(trainer.strategy).__name__}: evaluate the trained network afterwards"
         )
     return None
-
-
-def _find_training_loader(trainer: Trainer) -> Loader:
-    loader = trainer.train_dataloader
-    if isinstance(loader, list | tuple) and len(loader) == 1:
-        loader = loader[0]
-    if loader is None or isinstance(loader, list | tuple | dict):
-        raise DataError(f"the trainer has {_describe_loaders(loader)} for training: give train_loader=")
-    batches = trainer.fit_loop.epoch_loop.total_batch_idx + 1  # bounds a stream that does not end
-    limit = batches if math.isinf(trainer.num_training_batches) else int(trainer.num_training_batches)
-    return _limit(loader, limit, _make_preparation(trainer, 0, is_training=True))
-
-
-def _find_validation_loaders(trainer: Trainer) -> Loader | dict[str, Loader]:
-    loaders, limits = trainer.val_dataloaders, trainer.num_val_batches
-    if loaders is None or not sum(limits):
-        raise DataError(
-            "the trainer reads no validation mini-batches (there is no loader, or limit_val_batches=0): give "
-            "validation_loader="
-        )
-    if isinstance(loaders, Mapping):
-        by_name = dict(loaders)
-    elif isinstance(loaders, list | tuple):
-        by_name = {f"loader_{number}": loader for number, loader in enumerate(loaders)}
-    else:
-        by_name = {"": loaders}
-    limited = {
-        name: _limit(
-            loader, None if math.isinf(limit) else int(limit), _make_preparation(trainer, number, is_training=False)
-        )
-        for number, ((name, loader), limit) in enumerate(zip(by_name.items(), limits, strict=True))
-    }
-    return next(iter(limited.values())) if len(limited) == 1 else limited
-
-
-def _describe_loaders(loader: object) -> str:
-    return "no loader" if loader is None else "several loaders"
-
-
-def _limit(loader: Any, limit: int | None, prepare: Callable[[Any], Any]) -> Loader:
-    return LimitedLoader(copy_loader(loader), limit, prepare)
-
-
-def _make_preparation(trainer: Trainer, index: int, *, is_training: bool) -> Callable[[Any], Any]:
-    """A function that prepares a mini-batch of a loader as the trainer does, with the hooks of the user."""
-
-    def prepare(batch: Any) -> Any:
-        stage = trainer.state.stage
-        if not is_training:
-            trainer.validating = True
-        try:
-            return trainer.strategy.batch_to_device(trainer.precision_plugin.convert_input(batch), dataloader_idx=index)
-        finally:
-            trainer.state.stage = stage
-
-    return prepare

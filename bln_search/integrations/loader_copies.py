@@ -65,6 +65,21 @@ def _copy_state(value: Any) -> Any:
     return value
 
 
+def read_first_batch(loader: Loader) -> Any:
+    """A mini-batch of a loader, read in this process; None where reading one could change what is read later."""
+    if isinstance(loader, LimitedLoader):
+        return loader.read_first_batch()
+    if isinstance(loader, list | tuple):
+        return loader[0] if loader else None
+    copied: Any = copy_loader(loader)
+    if not isinstance(copied, data.DataLoader) or isinstance(copied.dataset, data.IterableDataset):
+        return None
+    vars(copied).update(num_workers=0, timeout=0)
+    with suppress(Exception):  # an error comes with the reading of the loader
+        return next(iter(copied))
+    return None
+
+
 class LimitedLoader:
     """The first mini-batches of a loader, each prepared by a function.
 
@@ -81,6 +96,11 @@ class LimitedLoader:
         """Yield the mini-batches."""
         batches = islice(iter(self._loader), self._limit)
         return batches if self._prepare is None else map(self._prepare, batches)
+
+    def read_first_batch(self) -> Any:
+        """The first mini-batch, as of `read_first_batch`."""
+        batch = read_first_batch(self._loader)
+        return batch if batch is None or self._prepare is None else self._prepare(batch)
 
     def __len__(self) -> int:
         """The number of mini-batches. Raises TypeError if the loader has none."""

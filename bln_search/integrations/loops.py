@@ -90,8 +90,8 @@ class watch(TrainingEvaluation):  # noqa: N801 - a context manager, called like 
         return self.evaluate(self._network, lambda: self._splits, self._epochs)
 
     def __enter__(self) -> Self:
-        """Begin the training."""
-        self.start(self._network)
+        """Begin the training, and report what could not be evaluated."""
+        self.start(self._network, lambda: self._splits)
         return self
 
     def __exit__(

@@ -5,23 +5,21 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Literal, Unpack
 
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from bln_search.api.apply import apply_configuration
 from bln_search.api.check.check import check, require_statistics_layers
 from bln_search.api.check.report import CheckReport
 from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
 from bln_search.api.inputs.loaders import Loader
 from bln_search.api.inputs.score import parse_score
 from bln_search.api.networks import parameter_fingerprint
-from bln_search.api.ranked.row import RankedConfiguration
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.network_state import is_lazy_network
-from bln_search.integrations.loader_copies import copy_loader
+from bln_search.integrations.applied_choice import AppliedChoice
+from bln_search.integrations.loader_copies import copy_loader, read_first_batch
 from bln_search.integrations.ranked_metrics import Ranked, flatten_ranked
 from bln_search.integrations.undisturbed import convert_unless_converted, undisturbed_training
 from bln_search.norms.network.layers import get_norms_by_name
@@ -30,14 +28,6 @@ OnError = Literal["warn", "raise"]
 
 Splits = tuple[Loader, Loader | Mapping[str, Loader]]
 """Training and validation mini-batches, the latter possibly of several conditions by name."""
-
-
-@dataclass(frozen=True)
-class AppliedChoice:
-    """A row with the mini-batch sizes of the layers with which it was measured, by name."""
-
-    row: RankedConfiguration
-    batch_sizes: Mapping[str, int | None]
 
 
 class TrainingEvaluation:
@@ -57,6 +47,7 @@ class TrainingEvaluation:
         report: The report of the latest check; None without one.
         history: The metrics of each evaluation, with its epoch (the number of finished epochs).
         error: Why the latest evaluation failed; None if it did not.
+        is_possible: Whether the network of this training has layers to evaluate.
 
     Raises:
         ValueError: An argument is invalid.
@@ -86,19 +77,25 @@ class TrainingEvaluation:
         self.error: Exception | None = None
         self._evaluated: str | None = None
         self._batch_sizes: dict[str, int | None] = {}
-        self._is_possible = True
+        self.is_possible = True
 
-    def start(self, network: nn.Module, *, refusal: str | None = None) -> None:
-        """Begin a training: report now that there are no layers to evaluate or to check, or another refusal."""
-        self._evaluated, self._is_possible = None, True
-        with self.reported_errors("cannot evaluate this network"), undisturbed_training(_unwrap(network)):
+    def start(self, network: nn.Module, make_splits: Callable[[], Splits], *, refusal: str | None = None) -> None:
+        """Begin a training: report now what an evaluation would report at its end.
+
+        There may be no layers to evaluate or to check, or another refusal; the training then has no evaluation. Or the
+        evaluation fails for the first mini-batches, which are read where that changes nothing.
+        """
+        self._evaluated, self.is_possible = None, False
+        network = _unwrap(network)
+        with self.reported_errors("cannot evaluate this network"), undisturbed_training(network):
             if refusal is not None:
                 raise ModelError(refusal)
             if self._with_check:
-                require_statistics_layers(_unwrap(network))
+                require_statistics_layers(network)
             if not is_lazy_network(network):
-                convert_unless_converted(_unwrap(network))
-        self._is_possible = self.error is None
+                convert_unless_converted(network)
+                self.is_possible = True
+                self._try_first_batches(network, *make_splits())
 
     @property
     def is_evaluated(self) -> bool:
@@ -107,11 +104,11 @@ class TrainingEvaluation:
 
     def is_due(self, epochs: int) -> bool:
         """Whether to evaluate after this number of finished epochs."""
-        return self._is_possible and self._every is not None and epochs > 0 and epochs % self._every == 0
+        return self.is_possible and self._every is not None and epochs > 0 and epochs % self._every == 0
 
     def is_due_at_end(self, network: nn.Module) -> bool:
         """Whether to evaluate at the end: not if the latest evaluation was with the present parameters."""
-        return self._is_possible and self._evaluated != parameter_fingerprint(_unwrap(network))
+        return self.is_possible and self._evaluated != parameter_fingerprint(_unwrap(network))
 
     def evaluate(self, network: nn.Module, make_splits: Callable[[], Splits], epochs: int) -> dict[str, float]:
         """Evaluate the network, and return the metrics by name; none if the evaluation fails.
@@ -146,10 +143,7 @@ class TrainingEvaluation:
         if choice is None:
             return
         with self.reported_errors("could not apply the recommended configuration"):
-            network = convert_unless_converted(_unwrap(network))
-            for name, layer in get_norms_by_name(network).items():
-                layer.batch_size = layer.batch_size or choice.batch_sizes.get(name)
-            apply_configuration(network, choice.row)
+            choice.apply_to(_unwrap(network))
 
     def _evaluate(
         self, network: nn.Module, train_loader: Loader, validation_loader: Loader | Mapping[str, Loader]
@@ -159,6 +153,18 @@ class TrainingEvaluation:
         network = convert_unless_converted(network)
         self.ranked = evaluate_configurations(network, train_loader, validation_loader, **self._options)
         self._batch_sizes = {name: layer.batch_size for name, layer in get_norms_by_name(network).items()}
+
+    def _try_first_batches(
+        self, network: nn.Module, train_loader: Loader, validation_loader: Loader | Mapping[str, Loader]
+    ) -> None:
+        """Evaluate with a mini-batch of each loader. Figures of the untrained network mean nothing, nor do warnings."""
+        loader = next(iter(validation_loader.values())) if isinstance(validation_loader, Mapping) else validation_loader
+        training, validation = read_first_batch(train_loader), read_first_batch(loader)
+        if training is None or validation is None:
+            return
+        options: EvaluationOptions = {**self._options, "batch_sizes": None, "stop": None, "progress": False}
+        with warnings.catch_warnings(action="ignore"):
+            evaluate_configurations(network, [training], [validation], **options)
 
     def _check(
         self, network: nn.Module, train_loader: Loader, validation_loader: Loader | Mapping[str, Loader]

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from bln_search.api.check.report import CheckReport
@@ -111,7 +111,8 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         handler = self._trainer.callback_handler
         handler.callbacks = [self, *(each for each in handler.callbacks if each is not self)]
         if state.is_world_process_zero:
-            self._evaluation.start(kwargs["model"], refusal=self._refuse_sharding())
+            make_splits = self._make_splits(state, kwargs["train_dataloader"])
+            self._evaluation.start(kwargs["model"], make_splits, refusal=self._refuse_sharding())
 
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -135,12 +136,12 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         if not state.is_world_process_zero:
             return
 
-        def make_splits() -> Splits:
-            return self._make_training_loader(train_dataloader, state), self._make_validation_loaders()
-
-        metrics = self._evaluation.evaluate(model, make_splits, epochs)
+        metrics = self._evaluation.evaluate(model, self._make_splits(state, train_dataloader), epochs)
         if metrics:
             self._trainer.log({f"{_PREFIX}{name}": value for name, value in metrics.items()})
+
+    def _make_splits(self, state: TrainerState, loader: Any) -> Callable[[], Splits]:
+        return lambda: (self._make_training_loader(loader, state), self._make_validation_loaders())
 
     def _make_training_loader(self, loader: Any, state: TrainerState) -> Loader:
         if self._train_loader is not None:

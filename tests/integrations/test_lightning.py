@@ -240,7 +240,7 @@ def test_without_validation_mini_batches_a_warning_says_what_to_give(tmp_path, c
     evaluation = ConfigurationEvaluation()
     training, validation = make_loaders()
     options = {"limit_val_batches": 0} if case == "limit" else {}
-    with pytest.warns(UserWarning, match="after epoch 2; the training goes on .*validation mini-batches.*limit_val"):
+    with pytest.warns(UserWarning, match="the training goes on .*no validation mini-batches .*limit_val"):
         fit(tmp_path, evaluation, loaders=(training, validation if case == "limit" else None), **options)
     assert isinstance(evaluation.error, DataError)
     own = ConfigurationEvaluation(validation_loader=validation)
@@ -345,6 +345,17 @@ def test_a_module_without_normalization_is_reported_at_the_start(tmp_path):
         fit(tmp_path, ConfigurationEvaluation(on_error="raise"), module=Classifier(nn.Linear(6, 2)))
 
 
+def test_values_that_a_forward_pass_logs_are_those_of_the_training(tmp_path):
+    class Logging(Classifier):
+        def forward(self, x):
+            y = self.network(x)
+            self.log("mean", y.mean())
+            return y
+
+    runs = [fit(tmp_path, *each, module=Logging())[0] for each in ([], [ConfigurationEvaluation(every=1)])]
+    assert runs[0].callback_metrics["mean"].item() == runs[1].callback_metrics["mean"].item()
+
+
 def test_errors_of_the_user_come_through_without_an_evaluation(tmp_path):
     class Failing(Classifier):
         def training_step(self, batch, index):
@@ -360,7 +371,7 @@ def test_a_failing_evaluation_leaves_a_finished_training(tmp_path):
     def fail(model, batch):
         raise RuntimeError("no forward")
 
-    with pytest.warns(UserWarning, match="could not evaluate the network after epoch 2; .*no forward"):
+    with pytest.warns(UserWarning, match="could not evaluate .* after epoch 2; .*no forward|cannot evaluate .*no forw"):
         _, state = fit(tmp_path, ConfigurationEvaluation(forward=fail, apply=True))
     assert are_equal(state, fit(tmp_path)[1])
     with pytest.raises(DataError, match="no forward"):
@@ -380,6 +391,11 @@ def main():
     evaluation = ConfigurationEvaluation(every=1, apply=True, progress=False)
     trainer = lightning.Trainer(max_epochs=2, accelerator="cpu", devices=2, strategy="ddp", logger=False,
         enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False, callbacks=[evaluation])
+    plain = Classifier(torch.nn.Linear(6, 2))  # which only the first process finds impossible
+    loaders = DataLoader(Points(60, 1), 10), DataLoader(Points(40, 2), 10)
+    lightning.Trainer(max_epochs=1, accelerator="cpu", devices=2, strategy="ddp", logger=False, callbacks=[
+        ConfigurationEvaluation(every=1, apply=True)], enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False).fit(plain, *loaders)
     module = Classifier()
     trainer.fit(module, DataLoader(Points(60, 1), 10, shuffle=True), DataLoader(Points(40, 2), 10))
     metric = trainer.callback_metrics["bln_search/recommended_loss"].item()

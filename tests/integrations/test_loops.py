@@ -37,6 +37,16 @@ class _NoWatch:
         pass
 
 
+class Once:
+    """A loader of a class of its own, which reads a stream."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __iter__(self):
+        return iter(DataLoader(self.stream, batch_size=10))
+
+
 def train(network, loaders, watched, epochs=3):
     """Train in the context of a watch, and return all that a training leaves."""
     torch.manual_seed(1)
@@ -168,13 +178,28 @@ def test_a_failing_evaluation_is_a_warning_or_an_error_as_asked():
         raise RuntimeError("no forward")
 
     network, loaders = make_network(), make_loaders()
-    with pytest.warns(
-        UserWarning, match="could not evaluate the network after epoch 1; the training goes on .*no forw"
-    ):
+    with pytest.warns(UserWarning, match=r"could not evaluate .* after epoch 1;|cannot evaluate this .*no forward"):
         train(network, loaders, watch(network, *loaders, forward=fail), epochs=1)
     with pytest.raises(DataError, match="no forward"):
         train(network, loaders, watch(network, *loaders, forward=fail, on_error="raise"), epochs=1)
     assert not any(isinstance(module, bln_search.BN) for module in network.modules())
+
+
+def test_what_would_fail_at_the_end_is_an_error_at_the_start():
+    network, loaders = make_network(), make_loaders(num_workers=1)
+    with (
+        pytest.raises(DataError, match="targets"),
+        watch(network, *loaders, target=lambda batch: None, on_error="raise"),
+    ):
+        pytest.fail("the training has begun")
+    assert network.training
+
+
+def test_nothing_is_read_at_the_start_where_it_would_be_missing_later():
+    network, stream = make_network(), Stream(Points(60, 1), 50)
+    with watch(network, Once(stream), make_loaders()[1], on_error="raise"):
+        assert stream.position == 0
+        stream.position = 1
 
 
 def test_a_network_that_diverged_leaves_the_training_as_it_is():
@@ -240,7 +265,7 @@ def test_an_error_keeps_no_mini_batch_in_memory():
         raise RuntimeError("no forward")
 
     watched = watch(network, *loaders, forward=fail)
-    with pytest.warns(UserWarning, match="could not evaluate"):
+    with pytest.warns(UserWarning, match="could not evaluate|cannot evaluate"):
         train(network, loaders, watched, epochs=1)
     gc.collect()
     assert isinstance(watched.error.__cause__, RuntimeError)
