@@ -17,7 +17,7 @@ class PartProgress:
         part: Its name.
         done: Units that are done.
         total: All units; None where their number is unknown.
-        text: Both in words, with the seconds so far.
+        text: What is done in words, with the seconds so far.
     """
 
     part: str
@@ -62,7 +62,8 @@ class JupyterDisplay:
         """Show the bar with its text below; without a total it moves to and fro."""
         numbers = "" if progress.total is None else f' value="{progress.done}" max="{max(1, progress.total)}"'
         bar = f'<progress{numbers} aria-label="{escape(progress.part)}" style="width:20rem"></progress>'
-        self._publish(f"<div>{bar} {escape(progress.text)}</div>", progress.text)
+        text = f"{progress.part}: {progress.text}"
+        self._publish(f"<div>{bar} {escape(text)}</div>", text)
 
     def close(self) -> None:
         """Leave an empty output."""
@@ -90,7 +91,7 @@ class MarimoDisplay:
             self.close()
             status = self._marimo.status
             self._context = (
-                status.progress_bar(total=progress.total, title=progress.part, remove_on_exit=True)
+                status.progress_bar(total=progress.total, title=progress.part, show_rate=False, remove_on_exit=True)
                 if progress.total
                 else status.spinner(title=progress.part, remove_on_exit=True)
             )

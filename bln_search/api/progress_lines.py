@@ -68,10 +68,10 @@ class ProgressLines:
 
     def _show(self, seconds: float) -> None:
         total = "" if self._total is None else f" of {self._total:,}"
-        text = f"{self._part}: {self._done:,}{total} {self._unit}, {seconds:.0f} s"
+        text = f"{self._done:,}{total} {self._unit}, {seconds:.0f} s"
         if self._display is not None:
             with suppress(Exception):  # progress ends no evaluation
                 self._display.update(PartProgress(self._part, self._done, self._total, text))
             return
         with suppress(OSError, ValueError, AttributeError):  # standard error may be closed or missing
-            print(f"bln-search: {text}", file=sys.stderr, flush=True)
+            print(f"bln-search: {self._part}: {text}", file=sys.stderr, flush=True)

@@ -64,14 +64,16 @@ def _iter_rules(ranks: dict[int, list[int | None]], rows: int) -> Iterator[str]:
         asc, desc = (f".{ROOT} .sortable:has(>fieldset>.{letter}{index}:checked)" for letter in _DIRECTIONS)
         yield f"{asc} tbody tr{{order:var(--o{index})}}"
         yield f"{desc} tbody tr{{order:max({rows} - var(--o{index}),var(--o{index}) - {rows})}}"
-        yield f"{asc} th .a{index},{desc} th .d{index}{{display:inline!important}}"
-        yield f"{asc} th .n{index},{desc} th .n{index}{{display:none!important}}"
+        yield f"{asc} thead .a{index},{desc} thead .d{index}{{display:inline!important}}"
+        yield f"{asc} thead .n{index},{desc} thead .n{index}{{display:none!important}}"
         focused = f".{ROOT} .sortable:has(>fieldset>:is(.a{index},.d{index}):focus-visible)"
         yield f"{focused} th:has(.n{index}){{outline:2px solid;outline-offset:-2px}}"
 
 
 def _render_heading(column: Column, index: int, name: str, has_order: bool) -> str:  # noqa: FBT001
     kind, heading = column.kind.value, escape(column.full_heading)
+    if not heading.strip():
+        return f'<td class="{kind}"></td>'
     if not has_order:
         return f'<th scope="col" class="{kind}">{heading}</th>'
     states = (
