@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 import bln_search
@@ -55,7 +53,7 @@ class Table:
     def headings(self):
         """Headings and their positions."""
         names = self.root.locator("thead :is(th, td)").all_text_contents()
-        return {re.sub(r"\\s*▲$", "", name.strip()): index for index, name in enumerate(names)}
+        return {name.strip(): index for index, name in enumerate(names)}
 
     def column(self, name):
         """The cells of a column from top to bottom."""

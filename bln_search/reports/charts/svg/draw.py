@@ -20,6 +20,9 @@ _ROW_HEIGHT, _PLOT_HEIGHT = 20.0, 220.0
 
 _MAX_LABEL_WIDTH = 240.0
 _GAP, _MARGIN = 8.0, 16.0
+_EDGE = 6.0
+"""Pixels left of the labels of rows, whose widths are estimates."""
+
 _KEY = 18.0
 """Width of the mark of a legend entry."""
 
@@ -87,7 +90,7 @@ def draw_svg(chart: Chart) -> str:
 
 def _lay_out(x: AxisScale, y: AxisScale, *, is_x_on_top: bool) -> _Frame:
     widest = max((text_width(label) for _, label in y.list_ticks()), default=0.0)
-    left = (LINE + _GAP if y.title else 0.0) + min(widest, _MAX_LABEL_WIDTH) + _GAP
+    left = (LINE + _GAP if y.title else _EDGE) + min(widest, _MAX_LABEL_WIDTH) + _GAP
     height = _ROW_HEIGHT * len(y.categories) if y.categories else _PLOT_HEIGHT
     width = _WIDTH - left - _MARGIN
     top = _GAP + (_x_labels_height(x, width) if is_x_on_top else 0.0)
