@@ -233,10 +233,10 @@ class MlflowTracker:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Translate errors of MLflow and of connections."""
+        """Translate errors of MLflow, of connections, and of packages that a kind of URI needs."""
         try:
             yield
-        except (MlflowException, OSError) as error:
+        except (MlflowException, OSError, ImportError) as error:
             if isinstance(error.__context__, OSError):  # of the connection
                 raise TrackerError(f"{self.target} does not answer: start the server, or correct the URI") from None
             text = self.target.redact(str(error)).strip() or type(error).__name__

@@ -86,7 +86,7 @@ class LiveTracking:
             is_last = self._finishing.wait(_INTERVAL)
             try:
                 synchronizer.synchronize_trials(should_stop=self._stopping.is_set)
-                if is_last:
+                if is_last and not self._stopping.is_set():
                     self._synchronize_result(synchronizer, tracker)
             except (UnknownStudyError, SchemaChangedError):
                 raise

@@ -9,6 +9,8 @@ from bln_search.integrations.trackers import tracker as trackers
 from bln_search.integrations.trackers.study_records import make_tracked_study, read_tracked_summary, read_tracked_trials
 from bln_search.integrations.trackers.synchronization import StudySynchronizer, SynchronizedRuns
 from bln_search.integrations.trackers.target import parse_tracker_target
+from bln_search.worker.analysis import compute_and_store_analysis
+from tests.support.external_results import submit
 from tests.support.service_world import start_study
 
 EPOCH = EpochRecord(1, 0.5, 0.6, float("inf"), 0.8, 0.01)
@@ -103,6 +105,27 @@ def test_a_summary_has_every_row_and_its_text_the_first_ones(ledger, study_id, m
     assert "The first 5 of 32 rows." in summary.text
     assert summary.verdict == {}
     assert dict(zip(summary.columns, summary.rows[0], strict=True))["rank"] == 1
+
+
+def test_a_study_without_results_has_an_empty_table(ledger):
+    study_id, _ = start_study(ledger, "study", "ada", seeds=range(2))
+    summary = read_tracked_summary(ledger, ledger.studies.get(study_id), None)
+    assert summary.rows == []
+    assert len(summary.csv.splitlines()) == 1
+
+
+def test_results_of_own_networks_are_runs_without_epochs(ledger):
+    tracker, study_id = Recorder(), submit(ledger).study_id
+    synchronizer = StudySynchronizer(ledger, study_id, tracker)
+    assert synchronizer.synchronize_trials() == SynchronizedRuns(2, 2)
+    study = ledger.studies.get(study_id)
+    assert [(trial.has_ended, trial.epochs, trial.started_at) for trial in tracker.trials] == [
+        (True, [], study.created_at)
+    ] * 2
+    analysis = compute_and_store_analysis(ledger, study_id, None)
+    summary = read_tracked_summary(ledger, study, analysis)
+    assert len(summary.rows) == 16
+    assert {"verdict", "recommended", "facts", "configuration", "batch_size"} <= {*summary.verdict}
 
 
 @pytest.mark.parametrize("kind", ["mlflow", "tensorboard", "wandb-offline"])
