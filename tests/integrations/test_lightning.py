@@ -420,6 +420,58 @@ def test_one_of_two_processes_evaluates_and_both_apply(tmp_path):
     assert lines[0][3:5] == lines[1][3:5]  # the metric and the configuration
 
 
+OF_PYTORCH_LIGHTNING = """
+import sys
+import warnings
+warnings.simplefilter("ignore")
+if {is_alone}:
+    sys.modules["lightning"] = sys.modules["lightning.pytorch"] = None
+import pytorch_lightning
+import torch
+from bln_search.integrations.lightning import ConfigurationEvaluation
+from tests.integrations.small_trainings import make_loaders, make_network
+
+class Classifier(pytorch_lightning.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.network = make_network()
+
+    def forward(self, x):
+        return self.network(x)
+
+    def training_step(self, batch, _):
+        return torch.nn.functional.cross_entropy(self(batch[0]), batch[1])
+
+    def validation_step(self, batch, _):
+        self.log("validation loss", torch.nn.functional.cross_entropy(self(batch[0]), batch[1]))
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), 0.1)
+
+evaluation = ConfigurationEvaluation(every=1, on_error="raise")
+trainer = pytorch_lightning.Trainer(max_epochs=2, accelerator="cpu", callbacks=[evaluation], logger=False,
+    enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False)
+trainer.fit(Classifier(), *make_loaders())
+print(len(evaluation.history), trainer.callback_metrics["bln_search/recommended_loss"].item())
+"""
+
+
+@pytest.mark.parametrize("is_alone", [False, True])
+def test_trainers_of_the_package_pytorch_lightning_take_the_callback(tmp_path, is_alone):
+    pytest.importorskip("pytorch_lightning")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    process = subprocess.run(
+        [sys.executable, "-c", OF_PYTORCH_LIGHTNING.format(is_alone=is_alone)],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stdout.splitlines()[-1].startswith("2 0.")
+
+
 def test_the_state_of_a_module_does_not_contain_its_trainer(tmp_path):
     module = Classifier()
     without = len(NetworkState(module)._cells)
