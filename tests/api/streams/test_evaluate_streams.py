@@ -60,6 +60,9 @@ def test_arms_are_ranked_over_networks_and_orders(networks, train_loader):
     assert rows[-1]["error clean"] < 0.1
     assert all(row["streams"] == 4 for row in rows)
     assert "none T" in str(ranked)
+    html = ranked._repr_html_()
+    assert html.count("<tr") == 4
+    assert 'aria-label="Differences to the best row"' in html
 
 
 def test_the_arm_without_adaptation_has_the_error_of_the_configuration(networks, train_loader):
