@@ -35,15 +35,16 @@ _HALF_PRECISION = torch.float16, torch.bfloat16
 
 
 class _FunctionAsModule(nn.Module):
-    """A function with the interface of a network, called as it is. Arrays become tensors."""
+    """A function with the interface of a network, called as it is. Its output becomes a tensor on a device."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], device: torch.device) -> None:
         super().__init__()
 
         @functools.wraps(function, updated=())
         def forward(*inputs: Any, **named: Any) -> Any:
             output = function(*inputs, **named)
-            return torch.from_numpy(output) if isinstance(output, np.ndarray) else output
+            output = torch.from_numpy(output) if isinstance(output, np.ndarray) else output
+            return output.to(device) if isinstance(output, Tensor) else output
 
         self.forward = forward
         self.eval()
@@ -78,11 +79,14 @@ class ComparedNetwork:
         if isinstance(network, type) or not callable(network):
             kind = f"the class {network.__name__}" if isinstance(network, type) else f"a {type(network).__name__}"
             raise ModelError(f"{name} is {kind}: give a network, or a function that is called with its inputs")
-        self.name = name
-        has_modes = isinstance(network, nn.Module) and "eval" not in vars(network)  # an exported program refuses eval()
-        self.module: nn.Module = network if has_modes else _FunctionAsModule(network)  # type: ignore[assignment]
-        self.depends_on_batch = False
         device = find_network_device(network) if isinstance(network, nn.Module) else torch.device("cpu")
+        self.name = name
+        self.module: nn.Module
+        if isinstance(network, nn.Module) and "eval" not in vars(network):  # an exported program refuses eval()
+            self.module = network
+        else:
+            self.module = _FunctionAsModule(network, device)
+        self.depends_on_batch = False
         self._adapter = BatchAdapter(self.module, forward, target, device, progress)
 
     def iter_outputs_and_scores(self, loader: RoleLoader, score: Score) -> Iterator[tuple[Tensor, Scores]]:
@@ -100,7 +104,7 @@ class ComparedNetwork:
                 place = f"mini-batch {number} (counted from 0) of {loader.name}"
                 outputs = self._call(inputs, place)
                 if number == 0:
-                    self.depends_on_batch = self._changes_with_batch_mates(inputs, outputs, place)
+                    self.depends_on_batch = self._changes_with_batch_mates(inputs, place)
                 outputs = outputs[: len(targets)]
                 of_score = outputs.float() if outputs.dtype in _HALF_PRECISION else outputs
                 yield outputs, score_examples(score, of_score, targets)
@@ -118,13 +122,13 @@ class ComparedNetwork:
                 f"{f'; it was raised {layer}' if layer else ''}"
             ) from error
 
-    def _changes_with_batch_mates(self, inputs: Inputs, outputs: Tensor, place: str) -> bool:
+    def _changes_with_batch_mates(self, inputs: Inputs, place: str) -> bool:
         """Whether outputs of the first half of a mini-batch change where the rest repeats it."""
         size = len(inputs)
         half = size // 2
         if not half or not can_slice_examples(inputs):
             return False
-        rows = torch.cat([torch.arange(half), torch.arange(size - half)]).to(outputs.device)
+        rows = torch.cat([torch.arange(half), torch.arange(size - half)]).to(inputs.device)
         passes = IsolatedPasses(self.module)
         try:
             with passes.pass_of_row(0):
