@@ -38,7 +38,7 @@ def assert_not_worse(
     worse by the margin or more in any condition, the assertion passes with a probability of at most 5 %. With
     `undecided="pass"` it fails with a probability of at most 5 % if the network is worse by the margin at most.
 
-    Both hold unless examples miss rare failures: of n examples, failures in fewer than about 3/n of all examples.
+    For losses this needs about 20 failures among the examples where a network is worse by rare failures.
 
     Outputs that are identical, bit by bit, are not worse. Warns (BatchDependenceWarning) if outputs depend on the
     mini-batch: mini-batches are then compared instead of examples.

@@ -7,8 +7,8 @@ The test adds one unit to the n that were observed, whose difference is the larg
 them random exponential weights. p is the probability that the weighted mean is as large as the margin. This is Gaffke's
 test (2005; Learned-Miller & Thomas 2020) of a mean whose values have a bound, with the largest observed difference as
 the bound. Of 0/1 errors the bound is known, and the result is that of Clopper & Pearson (1934) where all differences
-have one sign. `bench.not_worse` measures size and power. The size is above 5 % where few examples miss values far above all
-that they have: without a bound no test of a mean is valid then (Bahadur & Savage 1956).
+have one sign. `bench.not_worse` measures size and power. The size is above 5 % where few examples miss values far above
+all that they have: without a bound no test of a mean is valid then (Bahadur & Savage 1956).
 
 A network is not worse if this is shown in every condition: no correction is needed (intersection-union test, Berger
 1982). That it is worse by more than the margin in a condition is corrected over the conditions (Holm 1979).
