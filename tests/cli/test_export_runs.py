@@ -26,7 +26,7 @@ def tensorboard():
 def test_a_study_is_exported_once(invoke, study_id, tmp_path):
     to = f"tensorboard:{tmp_path / 'runs'}"
     done = invoke("export-runs", "grown", "--to", to)
-    assert done.stdout == f"{to}: 5 of 5 runs written, the others were complete; the ranked table\n"
+    assert done.stdout == f"{to}: 5 runs, of which 5 had something new; the ranked table was written\n"
     again = json.loads(invoke("export-runs", study_id, "--to", to, "--format", "json").stdout)
     assert again == {"study": study_id, "target": to, "runs": 5, "written": 0, "table_written": False, "network": None}
 

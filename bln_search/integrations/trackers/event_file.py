@@ -44,7 +44,11 @@ class EventFile:
         return events
 
     def append_events(self, events: Iterable[Event]) -> None:
-        """Append events in one write. The first record of a file is the version of its format."""
+        """Append events in one write. The first record of a file is the version of its format.
+
+        Raises:
+            OSError: Not all of them could be written; `read_events` cuts off the rest of a record.
+        """
         buffer = BytesIO()
         writer = RecordWriter(buffer)
         if not self.path.exists() or not self.path.stat().st_size:
@@ -52,7 +56,7 @@ class EventFile:
             writer.write(Event(file_version="brain.Event:2").SerializeToString())
         for event in events:
             writer.write(event.SerializeToString())
-        with self.path.open("ab", buffering=0) as file:
+        with self.path.open("ab") as file:
             file.write(buffer.getvalue())
 
 

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from mlflow.entities import Metric, Param, Run, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
+from sqlalchemy.exc import SQLAlchemyError
 
 from bln_search.core.errors import TrackerError
 from bln_search.core.states import StudyState, TrialState
@@ -28,9 +29,14 @@ STUDY_TAG = "bln_search.study"
 TRIAL_TAG = "bln_search.trial"
 """Tags with the key of the study and of the trial, by which runs are found again."""
 
+_PREFIX = "bln_search."
 CONTENT = "content"
-CONTENT_TAG = f"bln_search.{CONTENT}"
-"""Tag of a run or model that has everything: the state of the trial, or the digest of table or network."""
+CONTENT_TAG = f"{_PREFIX}{CONTENT}"
+"""Tag of a run or model that has everything: the digest of the trial, of the table or of the network."""
+
+_DIGEST_TAG = "bln_search.digest"
+_KEPT_TAGS = frozenset({STUDY_TAG, TRIAL_TAG, _DIGEST_TAG})
+"""Tags with which a run is created."""
 
 TABLE_FILE = "ranked.csv"
 _STUDY_RUN = "study"
@@ -63,12 +69,14 @@ class _KnownRun:
         run_id: Its id.
         content: Value of its `CONTENT_TAG`; empty while it is running.
         params: Names of its parameters.
+        tags: Names of its tags that say how a trial or study ended.
         last_step: The last epoch; None where it is unknown.
     """
 
     run_id: str
     content: str = ""
     params: set[str] = field(default_factory=set)
+    tags: set[str] = field(default_factory=set)
     last_step: int | None = None
 
 
@@ -128,7 +136,8 @@ class MlflowTracker:
                 self._client.delete_run(run.info.run_id)
             else:
                 content = "" if run.info.status == _RUNNING else run.data.tags.get(CONTENT_TAG, "")
-                runs[key] = _KnownRun(run.info.run_id, content, {*run.data.params})
+                tags = {name for name in run.data.tags if name.startswith(_PREFIX)} - _KEPT_TAGS
+                runs[key] = _KnownRun(run.info.run_id, content, {*run.data.params}, tags)
         return runs
 
     def _iter_runs(self) -> Iterator[Run]:
@@ -141,7 +150,7 @@ class MlflowTracker:
                 return
 
     def _create_run(self, key: str, name: str, started_at: datetime, tags: Mapping[str, str]) -> _KnownRun:
-        all_tags = {STUDY_TAG: self._study.key, TRIAL_TAG: key, "bln_search.digest": self._study.digest, **tags}
+        all_tags = {STUDY_TAG: self._study.key, TRIAL_TAG: key, _DIGEST_TAG: self._study.digest, **tags}
         start = _to_milliseconds(started_at)
         run = self._client.create_run(self._experiment_id, start, tags=all_tags, run_name=shorten(name))
         self._runs[key] = _KnownRun(run.info.run_id, last_step=0)
@@ -150,16 +159,16 @@ class MlflowTracker:
     def write_trial(self, trial: TrackedTrial) -> bool:
         """Create the run of a trial, or add what it lacks."""
         known = self._runs.get(trial.key)
-        if known is not None and trial.has_ended and known.content == trial.state:
+        if known is not None and trial.has_ended and known.content == trial.digest:
             return False
         with self._errors():
             parent = {"mlflow.parentRunId": self._runs[_STUDY_RUN].run_id}
             run = known or self._create_run(trial.key, trial.label, trial.started_at, parent)
             params, epochs = self._list_missing_params(run, trial), self._list_missing_epochs(run, trial)
-            tags = {"state": trial.state.value, "reason": trial.reason, CONTENT: trial.state.value}
+            tags = {"state": trial.state.value, "reason": trial.reason, CONTENT: trial.digest}
             self._log_values(run, params, epochs, _make_tags(tags) if trial.has_ended else ())
             if trial.has_ended:
-                self._set_status(run, _STATUS_OF_TRIAL[trial.state], trial.ended_at, trial.state)
+                self._set_status(run, _STATUS_OF_TRIAL[trial.state], trial.ended_at, trial.digest)
         return known is None or bool(params or epochs) or trial.has_ended
 
     def _list_missing_params(self, run: _KnownRun, trial: TrackedTrial) -> list[Param]:
@@ -175,7 +184,14 @@ class MlflowTracker:
     def _log_values(
         self, run: _KnownRun, params: Sequence[Param], epochs: Sequence[TrackedEpoch], tags: Sequence[RunTag]
     ) -> None:
-        """Log parameters and whole epochs in batches of the size that MLflow accepts, with the last one the tags."""
+        """Log parameters and whole epochs in batches of the size that MLflow accepts, with the last one the tags.
+
+        Tags replace those of an earlier end, such as the reason of a failure before a retry.
+        """
+        names = {tag.key for tag in tags}
+        for name in sorted(run.tags - names) if tags else ():
+            self._client.delete_tag(run.run_id, name)
+            run.tags.remove(name)
         epochs_each = _MAX_METRICS // max(1, *(len(epoch.metrics) for epoch in epochs), 1)
         batches = [
             *zip_longest(
@@ -188,6 +204,7 @@ class MlflowTracker:
             metrics = [metric for epoch in some_epochs for metric in _make_metrics(epoch)]
             self._client.log_batch(run.run_id, metrics, some_params, () if left else tags, synchronous=True)
             run.params.update(param.key for param in some_params)
+            run.tags.update(() if left else names)
             run.last_step = some_epochs[-1].epoch if some_epochs else run.last_step
 
     def _set_status(self, run: _KnownRun, status: str, ended_at: datetime, content: str) -> None:
@@ -233,10 +250,10 @@ class MlflowTracker:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Translate errors of MLflow, of connections, and of packages that a kind of URI needs."""
+        """Translate errors of MLflow, of connections, of databases, and of packages that a kind of URI needs."""
         try:
             yield
-        except (MlflowException, OSError, ImportError) as error:
+        except (MlflowException, OSError, SQLAlchemyError, ImportError) as error:
             if isinstance(error.__context__, OSError):  # of the connection
                 raise TrackerError(f"{self.target} does not answer: start the server, or correct the URI") from None
             text = self.target.redact(str(error)).strip() or type(error).__name__
@@ -250,7 +267,7 @@ def _make_metrics(epoch: TrackedEpoch) -> list[Metric]:
 
 def _make_tags(texts: Mapping[str, str]) -> list[RunTag]:
     """Tags of bln-search; without those that are empty."""
-    return [RunTag(f"bln_search.{name}", make_tag_text(text)) for name, text in texts.items() if text]
+    return [RunTag(f"{_PREFIX}{name}", make_tag_text(text)) for name, text in texts.items() if text]
 
 
 def _to_milliseconds(moment: datetime) -> int:

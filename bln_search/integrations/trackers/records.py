@@ -85,6 +85,11 @@ class TrackedTrial:
         """Whether it will not run again, unless a person asks for it."""
         return self.state in (*ENDED, TrialState.FAILED)
 
+    @property
+    def digest(self) -> str:
+        """Digest of how it ended. A failed trial that was retried can fail again, later and for another reason."""
+        return hash_values(self.state.value, self.reason, [epoch.epoch for epoch in self.epochs])
+
 
 @dataclass(frozen=True)
 class TrackedSummary:

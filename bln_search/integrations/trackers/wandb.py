@@ -27,7 +27,7 @@ from bln_search.integrations.trackers.records import (
 from bln_search.integrations.trackers.target import TrackerTarget
 
 MARKER_FILE = "bln-search.json"
-"""In the folder of a complete run: the state of the trial, or the digest of the ranked table."""
+"""In the folder of a complete run: the digest of the trial, or that of the ranked table."""
 
 TRIAL_KEY = "bln_search.trial"
 TABLE_KEY = "ranked"
@@ -68,11 +68,11 @@ class WandbOfflineTracker:
     def write_trial(self, trial: TrackedTrial) -> bool:
         """Write the run of a trial that has ended."""
         folder = self._run_folder(self._run_id(trial.key), trial.started_at)
-        if not trial.has_ended or _read_marker(folder) == trial.state:
+        if not trial.has_ended or _read_marker(folder) == trial.digest:
             return False
         has_succeeded = trial.state is TrialState.FINISHED
         config = {**trial.parameters, TRIAL_KEY: trial.key}
-        with self._new_run(folder, trial.label, trial.state, config, has_succeeded=has_succeeded) as run:
+        with self._new_run(folder, trial.label, trial.digest, config, has_succeeded=has_succeeded) as run:
             for epoch in trial.epochs:
                 run.log({**epoch.metrics, "_timestamp": epoch.at.timestamp()}, step=epoch.epoch)
             run.summary.update({"state": trial.state.value, "reason": trial.reason})

@@ -121,7 +121,7 @@ def test_a_lost_request_or_response_makes_no_double(open_mlflow, client, make_tr
 
 def test_a_running_trial_grows_and_a_failed_one_resumes(open_mlflow, client, make_trial):
     study = replace(STUDY, key="g" * 32, name="growing")
-    states = [(0, "RUNNING"), (3, "RUNNING"), (3, "FAILED"), (5, "RUNNING"), (1200, "FINISHED")]
+    states = [(0, "RUNNING"), (3, "RUNNING"), (3, "FAILED"), (4, "FAILED"), (5, "RUNNING"), (1200, "FINISHED")]
     for epochs, state in states:
         tracker = open_mlflow()
         tracker.open_study(study)
@@ -131,6 +131,23 @@ def test_a_running_trial_grows_and_a_failed_one_resumes(open_mlflow, client, mak
         assert len(read_epochs(client, run)) == max(epochs - 1, 0)  # the second one is not finite
     assert run.info.status == "FINISHED"
     assert run.data.tags["bln_search.state"] == "finished"
+
+
+def test_tags_of_an_earlier_end_are_removed(open_mlflow, client, make_trial, make_summary):
+    study = replace(STUDY, key="e" * 32, name="earlier")
+    trial, summary = make_trial(1, TrialState.FAILED), make_summary("old")
+    for is_changed in (False, True):
+        tracker = open_mlflow()
+        tracker.open_study(study)
+        if is_changed:
+            trial = replace(trial, state=TrialState.FINISHED, reason="")
+            summary = replace(summary, verdict={"facts": "new"})
+        assert tracker.write_trial(trial)
+        assert tracker.write_summary(summary)
+    parent, runs = list_runs(client, study)
+    assert "bln_search.reason" not in runs[trial.key].data.tags
+    assert "bln_search.verdict" not in parent.data.tags
+    assert parent.data.tags["bln_search.facts"] == "new"
 
 
 def test_hostile_names_and_values_are_stored_within_the_limits(open_mlflow, client, make_trial, make_summary):
@@ -191,9 +208,11 @@ def test_a_deleted_experiment_is_one_sentence(open_mlflow, client):
     [
         ("http://ada:s3cret@127.0.0.1:9", " does not answer: start the server, or correct the URI"),
         ("nonsense://ada:s3cret@host", " cannot be used: "),
+        ("postgresql://ada:s3cret@127.0.0.1:9/runs", " cannot be used: "),
     ],
 )
-def test_a_server_that_cannot_be_used_is_one_sentence_without_the_password(uri, reason):
+def test_a_server_that_cannot_be_used_is_one_sentence_without_the_password(uri, reason, monkeypatch):
+    monkeypatch.setattr("mlflow.store.db.utils.MAX_RETRY_COUNT", 1)
     with pytest.raises(TrackerError) as caught:
         open_tracker(parse_tracker_target(f"mlflow:{uri}")).open_study(STUDY)
     text = str(caught.value)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import resource
+
 import pytest
 
 pytest.importorskip("tensorboard")
@@ -102,6 +104,20 @@ def test_a_record_that_a_killed_process_left_incomplete_is_written_again(open_te
     (run,) = read_runs(tmp_path / "runs").values()
     assert read_steps(run) == read_steps(open_run.Reload()) == [1, 3, 4, 5, 6, 7, 8, 9]
     assert file.read_bytes() == complete
+
+
+def test_events_that_a_full_disk_cuts_off_are_an_error_and_written_later(open_tensorboard, make_trial, tmp_path):
+    tracker = open_tensorboard()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (700, hard))  # the system then writes a part without an error
+    try:
+        with pytest.raises(TrackerError, match="cannot be written: File too large"):
+            tracker.write_trial(make_trial(9, label="x"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert open_tensorboard().write_trial(make_trial(9, label="x"))
+    (run,) = read_runs(tmp_path / "runs").values()
+    assert read_steps(run) == [1, 3, 4, 5, 6, 7, 8, 9]
 
 
 def test_a_trial_that_failed_and_was_retried_gets_the_rest(open_tensorboard, make_trial, tmp_path):

@@ -86,6 +86,8 @@ def test_a_trial_is_written_when_it_has_ended(open_wandb, make_trial, runs):
 def test_a_retried_trial_and_a_changed_table_replace_what_was_there(open_wandb, make_trial, make_summary, runs):
     tracker = open_wandb()
     tracker.write_trial(make_trial(2, TrialState.FAILED))
+    assert tracker.write_trial(make_trial(3, TrialState.FAILED))
+    assert len(runs()[make_trial().label[:128]].history) == 3
     assert tracker.write_trial(make_trial(3, TrialState.FINISHED))
     for text in ("first", "second", "second"):
         tracker.write_summary(make_summary(text))

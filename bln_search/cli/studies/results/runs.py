@@ -63,9 +63,9 @@ def export_runs(
         fields = {"study": record.id, "target": str(target), "runs": done.compared, "written": done.written}
         typer.echo(json.dumps({**fields, "table_written": is_new_table, "network": network}))
         return
-    table = "the ranked table" if is_new_table else "the ranked table was there already"
+    table = "was written" if is_new_table else "was there already"
     runs = format_count_with_noun(done.compared, "run", "runs")
-    print_line(f"{target}: {done.written} of {runs} written, the others were complete; {table}")
+    print_line(f"{target}: {runs}, of which {done.written} had something new; the ranked table {table}")
     if network is not None:
         print_line(network)
 
