@@ -19,7 +19,7 @@ from bln_search.storage.webhook.deliveries import DeliveryRecord
 _MAX_REASON = 300
 """Characters of the reason of a failure in the text for people."""
 
-_INERT = str.maketrans({"<": "‹", ">": "›", "&": "+", "@": "(at)", "`": "'", "\n": " "})
+_INERT = str.maketrans({"<": "‹", ">": "›", "&": "+", "@": "(at)", "`": "'", "\n": " ", "\r": " "})
 """Replacements of characters that mention people or write links in chat tools: user code may raise any text."""
 
 
@@ -99,7 +99,8 @@ def _sentences(study: EndedStudy, analysis: Analysis | None, verdict: str | None
     elif analysis is not None and analysis.reason is not None:
         sentences.append(f"No recommendation: {_shorten(analysis.reason)}.")
     page = [] if study.page is None else [study.page]
-    return [*(sentence.translate(_INERT) for sentence in sentences), *page]
+    inert = (sentence.translate(_INERT).replace("](", "] (") for sentence in sentences)  # a link in Markdown
+    return [*inert, *page]
 
 
 def _shorten(reason: str) -> str:

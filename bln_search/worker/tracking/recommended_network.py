@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from bln_search.api.export.description import StudyNetworkDescription
@@ -21,13 +22,15 @@ from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.integrations.trackers.records import RecommendedNetwork, hash_values
 from bln_search.integrations.trackers.tracker import Tracker
 from bln_search.ranking.analysis import Analysis
-from bln_search.ranking.row_choice import get_recommended_row
+from bln_search.ranking.row_choice import FIELD_WORDING, get_recommended_row
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.exports.trained_row import load_trained_row
 
 _UNAVAILABLE = (CheckpointStoreError, CodeChangedError, DataError, ExportError, MissingPackageError, ModelError)
 """Why a study has no network that can be registered; its runs are complete all the same."""
+
+_WORDING = replace(FIELD_WORDING, recommendation="`bln-search export` for a row of your choice")
 
 
 def register_recommended_network(
@@ -64,7 +67,7 @@ def register_recommended_network(
 def _load_recommended_row(ledger: Ledger, study: StudyRecord, analysis: Analysis | None) -> TrainedRow:
     study.check_has_no_external_results()
     board = ledger.results.rank_rows_of_study(study.id, study.spec)
-    row = get_recommended_row(board, analysis)
+    row = get_recommended_row(board, analysis, _WORDING)
     return load_trained_row(ledger, study, board, row, ledger.exports.get_trial_to_export(study.id, row.key, None))
 
 

@@ -81,14 +81,14 @@ def test_message_of_an_analyzed_study_has_verdict_and_recommended_row(world):
 
 def test_hostile_reason_mentions_nobody_in_a_chat(ledger):
     study_id = cancel_new_study(ledger)
-    reason = "<!channel> @all `x` & [a](http://b)\nthe end. " + "x" * 3000
+    reason = "<!channel> @all `x` & [a](http://b)\r\nthe end. " + "x" * 3000
     make_due(ledger, study_state="failed", reason=reason)
     with receiving() as receiver:
         assert deliver_next_message(ledger, receiver.webhook())
         message = json.loads(receiver.requests[0].body)
     assert message["study"]["reason"] == reason
     assert message["text"].startswith(
-        f"Study study ({study_id}) of ada: failed: ‹!channel› (at)all 'x' + [a](http://b) the end."
+        f"Study study ({study_id}) of ada: failed: ‹!channel› (at)all 'x' + [a] (http://b)  the end."
     )
     assert len(message["text"]) < 500
     assert (message["recommendation"], message["verdict"], message["study"]["page"]) == (None, None, None)

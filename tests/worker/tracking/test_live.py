@@ -158,7 +158,7 @@ def test_a_network_is_registered_once_for_the_same_content(finished, tracker):
 def test_without_its_checkpoint_a_sentence_says_why_no_network_is_registered(finished, tracker, tmp_path):
     stored = finished.ledger.analyses.find_current_analysis(finished.study.id).analysis
     environment = ExecutionEnvironment(tmp_path, tmp_path, FolderStore(tmp_path / "none"))
-    for analysis, reason in ((stored, "checkpoint"), (None, "no analysis yet")):
+    for analysis, reason in ((stored, "checkpoint"), (None, "no analysis yet; use `bln-search export`")):
         sentence = register_recommended_network(finished.ledger, finished.study, analysis, tracker, environment)
         assert sentence.startswith("no network was registered: ")
         assert reason in sentence
