@@ -72,6 +72,11 @@ def parameter_fingerprint(network: nn.Module) -> str:
     return _compute_sha256(_sorted_parameters(network))
 
 
+def state_fingerprint(network: nn.Module) -> str:
+    """Return the SHA-256 of names, types, shapes and values of parameters and buffers."""
+    return _compute_sha256([*network.named_parameters(), *network.named_buffers()])
+
+
 def name_inside_wrappers(name: str) -> str:
     """The name of a parameter or layer in the network inside of `DataParallel`, `AveragedModel` and `torch.compile`."""
     return re.sub(r"^(_orig_mod\.|module\.)+", "", name)

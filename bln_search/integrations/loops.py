@@ -9,6 +9,7 @@ from torch import nn
 
 from bln_search.api.arguments import check_network_is_module
 from bln_search.api.evaluate import EvaluationOptions
+from bln_search.api.inputs.evaluation_data import parse_condition_loaders
 from bln_search.api.inputs.loaders import Loader, check_is_loader, check_iterators_read_once
 from bln_search.integrations.training_evaluation import OnError, Splits, TrainingEvaluation
 
@@ -62,8 +63,9 @@ class watch(TrainingEvaluation):  # noqa: N801 - a context manager, called like 
     ) -> None:
         super().__init__(every, with_check=check, on_error=on_error, **options)
         check_network_is_module(network, "watch(network, train_loader, validation_loader)")
-        conditions = validation_loader if isinstance(validation_loader, dict) else {"validation": validation_loader}
-        loaders = [("train_loader", train_loader), *((f"{name}_loader", each) for name, each in conditions.items())]
+        conditions = parse_condition_loaders(validation_loader, None).items()
+        named = [(f"{name or 'validation'}_loader", loader) for name, (loader, _) in conditions]
+        loaders = [("train_loader", train_loader), *named]
         for name, loader in loaders:
             check_is_loader(loader, name)
         check_iterators_read_once(loaders, readers="training and evaluation read it")

@@ -84,21 +84,23 @@ def mean_over_seeds(trial: optuna.Trial, score: Callable[[int], float], seeds: I
     Args:
         trial: The trial of the objective function.
         score: Returns the score of a seed, such as of a training.
-        seeds: The seeds, at least one.
+        seeds: The seeds, at least one: different integers of at least 0, which are the steps of the reports.
 
     Raises:
         optuna.TrialPruned: The pruner ends the trial.
-        DataError: There is no seed.
+        DataError: There is no seed, or one is no such integer.
     """
-    scores = []
+    scores: dict[int, float] = {}
     for seed in seeds:
-        scores.append(float(score(seed)))
-        trial.report(scores[-1], step=seed)
+        if not isinstance(seed, int | np.integer) or seed < 0 or seed in scores:
+            raise DataError(f"trial {trial.number} has the seed {seed!r}: seeds are different integers of at least 0")
+        scores[seed] = float(score(seed))
+        trial.report(scores[seed], step=seed)
         if trial.should_prune():
             raise optuna.TrialPruned(f"worse after {len(scores)} seeds")
     if not scores:
         raise DataError(f"trial {trial.number} has no seeds: seeds= is empty, and a mean needs at least one")
-    return sum(scores) / len(scores)
+    return sum(scores.values()) / len(scores)
 
 
 class SeedPruner(optuna.pruners.BasePruner):

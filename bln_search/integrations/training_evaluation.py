@@ -13,9 +13,10 @@ from torch.nn.parallel import DistributedDataParallel
 from bln_search.api.check.check import check, require_statistics_layers
 from bln_search.api.check.report import CheckReport
 from bln_search.api.evaluate import EvaluationOptions, evaluate_configurations
+from bln_search.api.inputs.evaluation_data import parse_condition_loaders
 from bln_search.api.inputs.loaders import Loader
 from bln_search.api.inputs.score import parse_score
-from bln_search.api.networks import parameter_fingerprint
+from bln_search.api.networks import state_fingerprint
 from bln_search.core.errors import ModelError
 from bln_search.evaluation.network_state import is_lazy_network
 from bln_search.integrations.applied_choice import AppliedChoice
@@ -83,7 +84,8 @@ class TrainingEvaluation:
         """Begin a training: report now what an evaluation would report at its end.
 
         There may be no layers to evaluate or to check, or another refusal; the training then has no evaluation. Or the
-        evaluation fails for the first mini-batches, which are read where that changes nothing.
+        evaluation fails for the first mini-batches, which are read where that changes nothing. A lazy network has its
+        layers with its first mini-batch: nothing is reported of it.
         """
         self._evaluated, self.is_possible = None, False
         network = _unwrap(network)
@@ -92,10 +94,12 @@ class TrainingEvaluation:
                 raise ModelError(refusal)
             if self._with_check:
                 require_statistics_layers(network)
-            if not is_lazy_network(network):
-                convert_unless_converted(network)
+            if is_lazy_network(network):
                 self.is_possible = True
-                self._try_first_batches(network, *make_splits())
+                return
+            convert_unless_converted(network)
+            self.is_possible = True
+            self._try_first_batches(network, *make_splits())
 
     @property
     def is_evaluated(self) -> bool:
@@ -107,8 +111,8 @@ class TrainingEvaluation:
         return self.is_possible and self._every is not None and epochs > 0 and epochs % self._every == 0
 
     def is_due_at_end(self, network: nn.Module) -> bool:
-        """Whether to evaluate at the end: not if the latest evaluation was with the present parameters."""
-        return self.is_possible and self._evaluated != parameter_fingerprint(_unwrap(network))
+        """Whether to evaluate at the end: not without values, or after an evaluation with the present ones."""
+        return self.is_possible and self._evaluated != _fingerprint(_unwrap(network))
 
     def evaluate(self, network: nn.Module, make_splits: Callable[[], Splits], epochs: int) -> dict[str, float]:
         """Evaluate the network, and return the metrics by name; none if the evaluation fails.
@@ -119,13 +123,13 @@ class TrainingEvaluation:
             epochs: The number of finished epochs.
         """
         network, problem = _unwrap(network), f"could not evaluate the network after epoch {epochs}"
-        self._evaluated = None
+        self._evaluated, fingerprint = None, _fingerprint(network)
         with self.reported_errors(problem), undisturbed_training(network):
             train_loader, validation_loader = make_splits()
             self._evaluate(network, copy_loader(train_loader), _copy_loaders(validation_loader))
             assert self.ranked is not None
             metrics = flatten_ranked(self.ranked)
-            self._evaluated = parameter_fingerprint(network)
+            self._evaluated = fingerprint
             self.history.append({"epoch": epochs, **metrics})
             return metrics
         return {}
@@ -158,7 +162,7 @@ class TrainingEvaluation:
         self, network: nn.Module, train_loader: Loader, validation_loader: Loader | Mapping[str, Loader]
     ) -> None:
         """Evaluate with a mini-batch of each loader. Figures of the untrained network mean nothing, nor do warnings."""
-        loader = next(iter(validation_loader.values())) if isinstance(validation_loader, Mapping) else validation_loader
+        loader, _ = next(iter(parse_condition_loaders(validation_loader, None).values()))
         training, validation = read_first_batch(train_loader), read_first_batch(loader)
         if training is None or validation is None:
             return
@@ -208,6 +212,11 @@ def _forget_frames(error: BaseException | None) -> None:
 def _unwrap(network: nn.Module) -> nn.Module:
     """The network of this process inside of DistributedDataParallel."""
     return network.module if isinstance(network, DistributedDataParallel) else network
+
+
+def _fingerprint(network: nn.Module) -> str | None:
+    """What changes when a network is trained; None for a lazy network before its first mini-batch."""
+    return None if is_lazy_network(network) else state_fingerprint(network)
 
 
 def _copy_loaders(loader: Loader | Mapping[str, Loader]) -> Loader | Mapping[str, Loader]:

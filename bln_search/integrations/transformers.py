@@ -147,7 +147,8 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         if self._train_loader is not None:
             return self._train_loader
         steps = state.global_step * self._trainer.args.gradient_accumulation_steps  # bounds a stream that does not end
-        return loader if hasattr(loader.dataset, "__len__") else LimitedLoader(copy_loader(loader), max(steps, 1))
+        is_stream = not hasattr(getattr(loader, "dataset", loader), "__len__")
+        return LimitedLoader(copy_loader(loader), max(steps, 1)) if is_stream else loader
 
     def _make_validation_loaders(self) -> Loader | Mapping[str, Loader]:
         if self._validation_loader is not None:

@@ -52,6 +52,8 @@ def _describe_remedy(targets: Tensor) -> str:
     if targets.ndim == 2 and targets.shape[1] > 1 and _is_one_hot(targets):
         return f"if these are one-hot, give targets.argmax(1); {other}"
     calls = [".squeeze(1)"] if targets.ndim == 2 and targets.shape[1] == 1 else []
+    if targets.ndim > 1 + len(calls) and targets.dtype == torch.int64:
+        return "for a class of each token or pixel give a function that returns a loss for each example, as score="
     if targets.ndim > 1 + len(calls) or not bool((targets == targets.long()).all()):
         return other
     if targets.dtype != torch.int64:

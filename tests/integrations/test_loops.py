@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.optim.swa_utils import AveragedModel
+from torch.optim.swa_utils import AveragedModel, update_bn
 from torch.utils.data import DataLoader
 
 import bln_search
@@ -225,6 +225,27 @@ def test_an_averaged_network_is_evaluated_with_its_averages():
     assert watched.history[-1]["in_use_loss"] == pytest.approx(plain_loss(average, loaders[1]), abs=1e-6)
 
 
+def test_statistics_that_are_measured_again_after_the_last_epoch_are_evaluated():
+    network, loaders = make_network(), make_loaders()
+    with watch(network, *loaders, every=1) as watched:
+        watched.end_epoch()
+        update_bn(loaders[0], network)
+    assert len(watched.history) == 2
+    assert watched.history[-1]["in_use_loss"] == pytest.approx(plain_loss(network, loaders[1]), abs=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules are a new feature")
+def test_a_lazy_network_is_evaluated_as_soon_as_it_has_layers():
+    network, loaders = nn.Sequential(nn.LazyLinear(8), nn.LazyBatchNorm1d(), nn.LazyLinear(2)), make_loaders()
+    watched = watch(network, *loaders, every=1)
+    with watched:
+        assert not watched.is_due_at_end(network)
+    with watched:
+        network(loaders[0].dataset.x)
+        watched.end_epoch()
+    assert [metrics["epoch"] for metrics in watched.history] == [1]
+
+
 @pytest.mark.slow  # it imports the compiler
 def test_a_compiled_network_keeps_its_program():
     def run(is_watched):
@@ -247,6 +268,8 @@ def test_a_compiled_network_keeps_its_program():
         ({"train_loader": iter([])}, DataError, "which can be read once, and training and evaluation read it"),
         ({"validation_loader": []}, DataError, "validation_loader yields no mini-batch"),
         ({"validation_loader": None}, DataError, "validation_loader has the type NoneType"),
+        ({"validation_loader": {}}, ValueError, "validation_loader names no condition"),
+        ({"validation_loader": {"a b": make_loaders()[1]}}, ValueError, "'a b' is not the name of a condition"),
         ({"network": "network"}, ModelError, "is not a torch.nn.Module|str"),
     ],
 )

@@ -139,6 +139,14 @@ def test_a_mean_of_no_seeds_is_refused():
         run_rates([0.1], seeds=0)
 
 
+@pytest.mark.parametrize("seeds", [[1, 1], [-1], [0.5], ["0"], [True, 1]])
+def test_seeds_that_cannot_be_steps_are_refused_before_they_are_run(seeds):
+    study, run = optuna.create_study(), []
+    with pytest.raises(DataError, match=r"has the seed .*: seeds are different integers of at least 0"):
+        study.optimize(lambda trial: mean_over_seeds(trial, lambda seed: run.append(seed) or 1.0, seeds), n_trials=1)
+    assert len(run) == len(seeds) - 1
+
+
 def test_seeds_may_be_integers_of_numpy():
     study = optuna.create_study()
     study.optimize(lambda trial: mean_over_seeds(trial, float, np.arange(3)), n_trials=1)

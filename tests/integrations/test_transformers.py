@@ -229,6 +229,30 @@ def test_a_stream_is_read_as_far_as_it_was_trained_on(tmp_path):
     assert evaluation.ranked.examples_by_loader == {"train_loader": 48, "validation_loader": 40}
 
 
+def test_a_list_of_mini_batches_as_training_loader_is_read(tmp_path):
+    class ListTrainer(Trainer):
+        def get_train_dataloader(self):
+            return list(super().get_train_dataloader())
+
+    trainer = make_trainer(tmp_path, max_steps=6)
+    trainer.__class__ = ListTrainer
+    evaluation = ConfigurationEvaluationCallback(trainer, on_error="raise")
+    train(trainer, evaluation)
+    assert len(evaluation.history) == 1
+
+
+@pytest.mark.parametrize("name", ["", "two words"])
+def test_conditions_that_cannot_be_evaluated_are_reported_at_the_start(tmp_path, name):
+    trainer = make_trainer(tmp_path)
+    trainer.eval_dataset = {name: Texts(40, 2)} if name else {}
+    message = "is not the name of a condition" if name else "names no condition"
+    evaluation = ConfigurationEvaluationCallback(trainer, on_error="raise")
+    trainer.add_callback(evaluation)
+    with pytest.raises(ValueError, match=message):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
 def test_a_fraction_of_an_epoch_is_evaluated_at_the_end_alone(tmp_path):
     trainer = make_trainer(tmp_path, max_steps=8)
     evaluation = ConfigurationEvaluationCallback(trainer, every=1)

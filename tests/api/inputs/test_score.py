@@ -187,6 +187,7 @@ def test_a_score_of_the_wrong_shape_is_one_clear_error(score, error, message):
         ("mae", lambda y: y[:, :0], "compares them value by value"),
         ("bce", lambda y: y.abs() + 2, 'validation_loader yields targets outside of 0 to 1, which score="bce"'),
         ("cross_entropy", lambda y: y, 'classes are int64.*choose another score, as in score="mse"'),
+        ("cross_entropy", lambda y: y.long().expand(-1, 5), "for a class of each token .* a function .* as score="),
     ],
 )
 def test_targets_that_do_not_fit_the_score_are_one_clear_error(score, targets, message):
