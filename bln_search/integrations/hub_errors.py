@@ -47,7 +47,9 @@ def report_hub_errors(repo_id: str, revision: str | None) -> Iterator[None]:
         yield
     except (HTTPError, EntryNotFoundError, LocalTokenNotFoundError, OfflineModeIsEnabled, XetDownloadError) as error:
         if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
-            raise DataError(f"{repo_id} on the Hub is not an export of bln-search: {_first_line(error)}") from None
+            raise DataError(
+                f"{repo_id} on the Hub is not an export of bln-search: {' '.join(str(error).split())}"
+            ) from None
         raise HubError(f"{repo_id}{_at(revision)}: {_describe(error, revision)}") from error
     except JSONDecodeError as error:
         raise HubError(

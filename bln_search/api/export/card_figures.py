@@ -19,10 +19,16 @@ def make_own_card_content(
     """The content of the card for arguments of `export`.
 
     Raises:
-        ValueError: `configuration` is a row of another table, or `metadata` has a value that YAML does not have.
+        ValueError: `ranked` is no table of one condition, `configuration` is a row of another table, or `metadata` has
+            a value that YAML does not have.
     """
     if metadata is not None and not isinstance(metadata, Mapping):
         raise ValueError(f"metadata is a mapping, as in {{'license': 'mit'}}, not {metadata!r}")
+    if ranked is not None and not isinstance(ranked, RankedConfigurations):
+        raise ValueError(
+            f"ranked is a {type(ranked).__name__}: give the table of evaluate_configurations, and of several "
+            'conditions that of one, as in ranked=ranked["clean"]'
+        )
     if ranked is None:
         return OwnCardContent(metadata or {})
     row = configuration if isinstance(configuration, RankedConfiguration) else None

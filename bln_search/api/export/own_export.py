@@ -115,8 +115,8 @@ def export(
         ModelError: The network has no normalization layers, or the configuration does not belong to it.
         DataError: The example inputs are not tensors with examples on the first axis.
         StorageFullError: The disk is full.
-        ValueError: There is no such format, `configuration` is a row of another table than `ranked`, or `metadata` has
-            a value that YAML does not have.
+        ValueError: There is no such format, `ranked` is no table of one condition, `configuration` is a row of another
+            table, or `metadata` has a value that YAML does not have.
         TypeError: `formats` is not a list.
 
     Example:

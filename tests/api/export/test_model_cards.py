@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import torch
 
 import bln_search
 from bln_search.api.export.description import ExportedRowMetrics, LossAndAccuracy
@@ -170,6 +171,13 @@ def test_row_of_another_table_is_refused(tmp_path):
     row = next(row for row in other if row.blend is not None)
     with pytest.raises(ValueError, match="is not a row of ranked"):
         bln_search.export(network, tmp_path / "out", configuration=row, ranked=ranked, **FAST)
+
+
+def test_table_of_several_conditions_is_refused_with_what_to_give(tmp_path):
+    network, data = mixed(), [(INPUTS, torch.tensor([0, 1, 2, 0, 1, 2]))]
+    ranked = bln_search.evaluate_configurations(network, data, {"clean": data, "noise": data}, progress=False)
+    with pytest.raises(ValueError, match=r'ranked is a RankedConditions: .* as in ranked=ranked\["clean"\]'):
+        bln_search.export(network, tmp_path / "out", configuration=ranked.recommended, ranked=ranked, **FAST)
 
 
 def test_configuration_names_no_card_because_it_may_be_edited(trained, tmp_path):
