@@ -91,8 +91,6 @@ class MlflowTracker:
         target: The tracking URI.
     """
 
-    registers_networks = True
-
     def __init__(self, target: TrackerTarget) -> None:
         self.target = target
         self._runs: dict[str, _KnownRun] = {}

@@ -22,7 +22,6 @@ from bln_search.core.errors import TrackerError
 from bln_search.core.states import TrialState
 from bln_search.integrations.trackers.event_file import EventFile
 from bln_search.integrations.trackers.records import (
-    RecommendedNetwork,
     Scalar,
     TrackedEpoch,
     TrackedStudy,
@@ -62,8 +61,6 @@ class TensorBoardTracker:
     Args:
         target: The folder that TensorBoard gets as `--logdir`.
     """
-
-    registers_networks = False
 
     def __init__(self, target: TrackerTarget) -> None:
         self.target = target
@@ -133,14 +130,6 @@ class TensorBoardTracker:
                 return False
             file.append_events([_make_text_event(summary, step=len(texts))])
             return True
-
-    def find_network(self, digest: str) -> str | None:  # noqa: ARG002 - part of the protocol
-        """Return None: TensorBoard has no registry."""
-        return None
-
-    def register_network(self, network: RecommendedNetwork) -> str:  # noqa: ARG002 - as above
-        """Raise TrackerError: TensorBoard has no registry."""
-        raise TrackerError(f"{self.target} has no registry of networks")
 
     def close(self) -> None:
         """Release the folder."""

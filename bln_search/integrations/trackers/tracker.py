@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from bln_search.core.errors import MissingPackageError
 from bln_search.integrations.trackers.records import (
@@ -34,18 +34,19 @@ class Tracker(Protocol):
     def write_summary(self, summary: TrackedSummary) -> bool:
         """Write the ranked table and the verdict. Returns whether they differed."""
 
-    @property
-    def registers_networks(self) -> bool:
-        """Whether it has a registry of networks."""
+    def close(self) -> None:
+        """End what the tracker started in this process."""
+
+
+@runtime_checkable
+class NetworkRegistry(Protocol):
+    """A tracker that has a registry of networks. Its methods raise TrackerError as above."""
 
     def find_network(self, digest: str) -> str | None:
         """The name of the registered network with this digest; None without it."""
 
     def register_network(self, network: RecommendedNetwork) -> str:
         """Register a network. Returns its name."""
-
-    def close(self) -> None:
-        """End what the tracker started in this process."""
 
 
 _MODULES = {

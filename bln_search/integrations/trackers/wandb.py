@@ -17,7 +17,6 @@ import wandb
 from bln_search.core.errors import TrackerError
 from bln_search.core.states import TrialState
 from bln_search.integrations.trackers.records import (
-    RecommendedNetwork,
     Scalar,
     TrackedStudy,
     TrackedSummary,
@@ -51,8 +50,6 @@ class WandbOfflineTracker:
     Args:
         target: The folder that has the folder `wandb`.
     """
-
-    registers_networks = False
 
     def __init__(self, target: TrackerTarget) -> None:
         self.target = target
@@ -131,14 +128,6 @@ class WandbOfflineTracker:
         )
         with folders as folder:
             yield Path(folder)
-
-    def find_network(self, digest: str) -> str | None:  # noqa: ARG002 - part of the protocol
-        """Return None: offline runs have no registry."""
-        return None
-
-    def register_network(self, network: RecommendedNetwork) -> str:  # noqa: ARG002 - as above
-        """Raise TrackerError: offline runs have no registry."""
-        raise TrackerError(f"{self.target} has no registry of networks")
 
     def close(self) -> None:
         """End the process of wandb."""

@@ -13,7 +13,7 @@ from bln_search.core.states import StudyState
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.integrations.trackers.synchronization import StudySynchronizer
 from bln_search.integrations.trackers.target import TrackerTarget
-from bln_search.integrations.trackers.tracker import Tracker, open_tracker
+from bln_search.integrations.trackers.tracker import NetworkRegistry, Tracker, open_tracker
 from bln_search.storage.ledger import Ledger
 from bln_search.worker.tracking.recommended_network import register_recommended_network
 
@@ -101,7 +101,7 @@ class LiveTracking:
         stored = self.ledger.analyses.find_current_analysis(self.study_id)
         analysis = None if stored is None else stored.analysis
         synchronizer.synchronize_summary(analysis)
-        if study.state is StudyState.COMPLETE and tracker.registers_networks:
+        if study.state is StudyState.COMPLETE and isinstance(tracker, NetworkRegistry):
             sentence = register_recommended_network(self.ledger, study, analysis, tracker, self.environment)
             _log.info("study %d: %s", self.study_id, sentence, extra=self._log_fields)
 

@@ -20,7 +20,7 @@ from bln_search.core.errors import (
 from bln_search.data import load_data_set
 from bln_search.execution.environment import ExecutionEnvironment
 from bln_search.integrations.trackers.records import RecommendedNetwork, hash_values
-from bln_search.integrations.trackers.tracker import Tracker
+from bln_search.integrations.trackers.tracker import NetworkRegistry
 from bln_search.ranking.analysis import Analysis
 from bln_search.ranking.row_choice import FIELD_WORDING, get_recommended_row
 from bln_search.specs.records import StudyRecord
@@ -34,7 +34,11 @@ _WORDING = replace(FIELD_WORDING, recommendation="`bln-search export` for a row 
 
 
 def register_recommended_network(
-    ledger: Ledger, study: StudyRecord, analysis: Analysis | None, tracker: Tracker, environment: ExecutionEnvironment
+    ledger: Ledger,
+    study: StudyRecord,
+    analysis: Analysis | None,
+    tracker: NetworkRegistry,
+    environment: ExecutionEnvironment,
 ) -> str:
     """Register the recommended network, unless the tracker has it.
 
@@ -42,7 +46,7 @@ def register_recommended_network(
         ledger: Ledger with the study.
         study: The study.
         analysis: Its analysis; None for a study that is not analyzed.
-        tracker: A tracker that registers networks.
+        tracker: The tracker.
         environment: Folders of data and checkpoints.
 
     Returns:

@@ -19,8 +19,6 @@ EPOCH = EpochRecord(1, 0.5, 0.6, float("inf"), 0.8, 0.01)
 class Recorder:
     """A tracker that keeps what it gets, and fails on request."""
 
-    registers_networks = False
-
     def __init__(self):
         self.opened, self.trials, self.fails_after = [], [], None
 

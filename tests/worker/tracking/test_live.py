@@ -23,8 +23,6 @@ TARGET = parse_tracker_target("mlflow:http://ada:s3cret@host")
 class MemoryTracker:
     """A tracker with a registry in the memory of the test; it fails while it is down."""
 
-    registers_networks = True
-
     def __init__(self):
         self.is_down, self.trials, self.summaries, self.networks, self.closed = False, {}, [], {}, threading.Event()
         self.attempted = threading.Event()

@@ -43,7 +43,7 @@ def export_runs(
     target = _parse_target(to)
     settings = load_settings()
     from bln_search.integrations.trackers.synchronization import StudySynchronizer
-    from bln_search.integrations.trackers.tracker import open_tracker
+    from bln_search.integrations.trackers.tracker import NetworkRegistry, open_tracker
 
     with open_database_ignoring_service(database, settings) as ledger:
         record = get_study_to_change(ledger, study)
@@ -54,7 +54,7 @@ def export_runs(
             analysis = LedgerSource(ledger).find_or_compute_analysis(record)
             is_new_table = synchronizer.synchronize_summary(analysis)
             network = None
-            if tracker.registers_networks and record.state is StudyState.COMPLETE:
+            if record.state is StudyState.COMPLETE and isinstance(tracker, NetworkRegistry):
                 from bln_search.worker.tracking.recommended_network import register_recommended_network
 
                 environment = make_execution_environment(settings, data, "cpu")
