@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
-from bln_search.api.check.report import CheckReport
 from bln_search.api.evaluate import EvaluationOptions
 from bln_search.api.inputs.loaders import Loader
 from bln_search.core.errors import MissingPackageError
 from bln_search.integrations.class_names import has_class_name
+from bln_search.integrations.evaluation_results import EvaluationResults
 from bln_search.integrations.lightning_loaders import find_training_loader, find_validation_loaders
 from bln_search.integrations.lightning_tables import log_table
 from bln_search.integrations.ranked_metrics import Ranked
@@ -32,7 +32,7 @@ _SHARDED = ("DeepSpeedStrategy", "FSDPStrategy", "ModelParallelStrategy", "XLAFS
 """Strategies under which no process has all parameters."""
 
 
-class ConfigurationEvaluation(Callback):
+class ConfigurationEvaluation(EvaluationResults, Callback):
     """Evaluates the module under every configuration of its normalization layers, and logs the ranked table.
 
     Metrics go to all loggers of the trainer, as `bln_search/recommended_loss`; those of an epoch can be monitored. The
@@ -86,26 +86,6 @@ class ConfigurationEvaluation(Callback):
         super().__init__()
         self._evaluation = TrainingEvaluation(every, with_check=check, on_error=on_error, **options)
         self._apply, self._train_loader, self._validation_loader = apply, train_loader, validation_loader
-
-    @property
-    def ranked(self) -> Ranked | None:
-        """The ranked table of the latest evaluation."""
-        return self._evaluation.ranked
-
-    @property
-    def report(self) -> CheckReport | None:
-        """The report of the latest check."""
-        return self._evaluation.report
-
-    @property
-    def history(self) -> Sequence[Mapping[str, float]]:
-        """The metrics of each evaluation."""
-        return self._evaluation.history
-
-    @property
-    def error(self) -> Exception | None:
-        """Why the latest evaluation failed."""
-        return self._evaluation.error
 
     def on_fit_start(self, trainer: Trainer, pl_module: LightningModule) -> None:  # noqa: ARG002
         """Let later hooks of this callback come last, after those that average weights."""

@@ -4,15 +4,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Unpack
 
-from bln_search.api.check.report import CheckReport
 from bln_search.api.evaluate import EvaluationOptions
 from bln_search.api.inputs.loaders import Loader
 from bln_search.core.errors import DataError, MissingPackageError
+from bln_search.integrations.evaluation_results import EvaluationResults
 from bln_search.integrations.loader_copies import LimitedLoader, copy_loader
-from bln_search.integrations.ranked_metrics import Ranked
 from bln_search.integrations.training_evaluation import OnError, Splits, TrainingEvaluation
 
 try:
@@ -25,7 +24,7 @@ _PREFIX = "eval_bln_search/"
 """The Trainer reports metrics with `eval_` in the group `eval/`."""
 
 
-class ConfigurationEvaluationCallback(TrainerCallback):
+class ConfigurationEvaluationCallback(EvaluationResults, TrainerCallback):
     """Evaluates the model under every configuration of its normalization layers, and logs the metrics.
 
     Metrics go through `trainer.log`, as `eval_bln_search/recommended_loss`, so that everything in `report_to` shows
@@ -83,26 +82,6 @@ class ConfigurationEvaluationCallback(TrainerCallback):
         self._evaluation = TrainingEvaluation(every, with_check=check, on_error=on_error, **options)
         self._trainer, self._apply = trainer, apply
         self._train_loader, self._validation_loader = train_loader, validation_loader
-
-    @property
-    def ranked(self) -> Ranked | None:
-        """The ranked table of the latest evaluation."""
-        return self._evaluation.ranked
-
-    @property
-    def report(self) -> CheckReport | None:
-        """The report of the latest check."""
-        return self._evaluation.report
-
-    @property
-    def history(self) -> Sequence[Mapping[str, float]]:
-        """The metrics of each evaluation."""
-        return self._evaluation.history
-
-    @property
-    def error(self) -> Exception | None:
-        """Why the latest evaluation failed."""
-        return self._evaluation.error
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
