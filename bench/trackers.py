@@ -134,14 +134,14 @@ def main() -> None:
     with temporary_environment() as (url, _), closing(open_and_upgrade_ledger(url)) as ledger:
         study_id = run_simulated_study(ledger, trials, epochs)
         expected = {trial.key[:8]: epochs for trial in ledger.trials.list_trials(study_id)}
-        for kind in ("tensorboard", "wandb-offline", "mlflow"):
-            with tempfile.TemporaryDirectory() as name:
-                folder = Path(name)
+        for name, kind in (("tensorboard", "tensorboard"), ("wandb", "wandb-offline"), ("mlflow", "mlflow")):
+            with tempfile.TemporaryDirectory() as path:
+                folder = Path(path)
                 if kind == "mlflow":
-                    result[kind] = measure_mlflow(ledger, study_id, folder, expected)
+                    result[name] = measure_mlflow(ledger, study_id, folder, expected)
                 else:
-                    result[kind] = measure_files(ledger, study_id, kind, folder, expected)
-            print(f"{kind}: {result[kind]}", flush=True)
+                    result[name] = measure_files(ledger, study_id, kind, folder, expected)
+            print(f"{name}: {result[name]}", flush=True)
     finish("trackers", result, save=options.save)
 
 
