@@ -52,6 +52,16 @@ def open_mlflow(server):
     return lambda: open_tracker(parse_tracker_target(f"mlflow:{server.uri}"))
 
 
+@pytest.fixture
+def use_server():
+    """A function that makes a server that of the process, until the test ends: loggers of trainers leave one behind."""
+    import mlflow
+
+    earlier = mlflow.get_tracking_uri()
+    yield lambda server: mlflow.set_tracking_uri(server.uri)
+    mlflow.set_tracking_uri(earlier)
+
+
 def list_runs(client, study):
     (experiment,) = client.search_experiments(filter_string=f"tags.`bln_search.study` = '{study.key}'")
     runs = {run.data.tags["bln_search.trial"]: run for run in client.search_runs([experiment.experiment_id])}
@@ -231,7 +241,7 @@ def trained(tmp_path_factory):
 
 
 def test_the_registered_network_computes_what_the_exported_one_computes(
-    open_mlflow, server, client, trained, monkeypatch
+    open_mlflow, use_server, server, client, trained, monkeypatch
 ):
     import mlflow
 
@@ -254,7 +264,7 @@ def test_the_registered_network_computes_what_the_exported_one_computes(
     parent, _ = list_runs(client, make_tracked_study(study))
     assert parent.data.tags["bln_search.configuration"] == analysis.recommendation.configuration
     assert parent.data.tags["bln_search.verdict"] == analysis.recommendation.verdict
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
+    use_server(server)
     info = mlflow.models.get_model_info("models:/small/1")
     assert "pytorch" in info.flavors
     assert info.signature.inputs.inputs[0].shape == (-1, 1, 8, 8)
