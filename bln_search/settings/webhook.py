@@ -23,7 +23,7 @@ def clean_webhook_url(url: str) -> str:
     """Return a URL without white space around it.
 
     Raises:
-        ValueError: It is not one of HTTP. The message does not show it, because whoever knows it may post to it.
+        ValueError: It is no http or https URL. The message does not show it, because whoever knows it may post to it.
     """
     text = clean_line(url)
     try:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bln_search.core.errors import DataError
-from bln_search.ranking.comparison import POWER
+from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER
 from bln_search.ranking.paired.crossed_anova import ContrastVariances
 from bln_search.ranking.paired.differences_to_best import (
     DifferencesToBest,
@@ -32,7 +32,7 @@ from bln_search.ranking.paired.table import Floats, OutcomeTable
 from bln_search.ranking.selection.expected_loss import default_margin
 from bln_search.ranking.statistics.intervals import ALPHA
 
-SEED_COUNTS = (3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 70, 100)
+SEED_COUNTS = (3, 4, 5, 6, 8, 10, 12, 15, 20, 25, 30, 40, 50, 70, MAX_REQUIRED_SEEDS)
 """Numbers of seeds that are tried, ascending."""
 
 _STUDIES = 200
@@ -110,7 +110,8 @@ def plan_seeds(
         on_progress: Called with each number of seeds before its studies are drawn.
 
     Raises:
-        DataError: The pilot has one seed, all its rows are equal, or `effect` or `power` is out of its range.
+        DataError: The pilot has one seed, all its rows are equal, `effect` or `power` is out of its range, or the margin
+            is 0 and there is no effect.
     """
     for name, value, high in (("effect", effect, np.inf), ("power", power, 1.0)):
         if value is not None and not 0 < value < high:  # NaN neither
@@ -129,6 +130,8 @@ def plan_seeds(
         beyond = differences_to_best(distinct, "loss", best, margin).beyond_margin
         of_row = np.where(beyond < ALPHA, best, np.arange(len(kept)))
     effect = margin if effect is None else effect
+    if effect == 0:
+        raise DataError("the margin is 0: give the effect, a difference above 0 that is to be found")
     pilot = _Pilot.of(distinct, best)
 
     @cache

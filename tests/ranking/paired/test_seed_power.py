@@ -87,6 +87,11 @@ def test_rows_of_one_arm_that_are_practically_equal_are_decided():
     assert plan_seeds(table_of(losses), [0] * 5, margin=0.01).groups == ()
 
 
+def test_a_margin_of_zero_needs_an_effect():
+    with pytest.raises(DataError, match="effect"):
+        plan_seeds(pilot_of_two_rows(0.02), [0, 1], margin=0.0)
+
+
 @pytest.mark.parametrize(
     ("losses", "message"),
     [(np.arange(6.0).reshape(1, 2, 3), "one seed"), (np.ones((3, 2, 4)), "the same losses")],

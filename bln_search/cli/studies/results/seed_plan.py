@@ -12,7 +12,7 @@ from bln_search.cli.records import Record, print_records
 from bln_search.cli.sources.opening import get_study_to_change, open_database_ignoring_service
 from bln_search.cli.studies.results.leaderboard import format_study_name_and_title
 from bln_search.core.names import format_count_with_noun
-from bln_search.ranking.comparison import POWER
+from bln_search.ranking.comparison import MAX_REQUIRED_SEEDS, POWER
 from bln_search.reports.sentences.significance import format_margin
 from bln_search.settings import load_settings
 
@@ -91,7 +91,10 @@ def _list_records(planned: StudySeedPlan) -> list[Record]:
 def _format_record(record: Record) -> Record:
     population = f" ({record['population']})" if record["population"] else ""
     values = record["difference"], record["deviation"], record["error_of_examples"]
-    seeds = (record[name] if record[name] is not None else "> 100" for name in ("seeds_worse", "seeds_equal"))
+    seeds = (
+        record[name] if record[name] is not None else f"> {MAX_REQUIRED_SEEDS}"
+        for name in ("seeds_worse", "seeds_equal")
+    )
     cells = (
         record["arm"],
         f"{record['configuration']}{population}",
