@@ -110,8 +110,8 @@ def plan_seeds(
         on_progress: Called with each number of seeds before its studies are drawn.
 
     Raises:
-        DataError: The pilot has one seed, all its rows are equal, `effect` or `power` is out of its range, or the margin
-            is 0 and there is no effect.
+        DataError: The pilot has one seed, all its rows are equal, `effect` or `power` is out of its range, or
+            the margin is 0 and there is no effect.
     """
     for name, value, high in (("effect", effect, np.inf), ("power", power, 1.0)):
         if value is not None and not 0 < value < high:  # NaN neither
