@@ -44,7 +44,7 @@ def words_of(path, command, folder):
         for parameter in command.params
         if parameter.param_type_name == "argument" and (parameter.required or parameter.name == "token_id")
     ]
-    options = {"output": folder / "out", "name": "s"}
+    options = {"output": folder / "out", "name": "s", "to": f"tensorboard:{folder / 'events'}"}
     for parameter in command.params:
         if parameter.param_type_name == "option" and parameter.required:
             arguments += [parameter.opts[0], options[parameter.name]]
