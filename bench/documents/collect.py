@@ -1,6 +1,7 @@
 """Reads finished studies from a ledger into bench/results: `python -m bench.documents.collect STUDY ...`.
 
-STUDY.json is its leaderboard, STUDY_curves.json has its epochs, STUDY_layers.json its per-layer results if it has any.
+STUDY.json is its leaderboard, STUDY_curves.json has its epochs, STUDY_pairs.json compares its rows over examples, and
+STUDY_layers.json has its per-layer results if it has any.
 The studies of the AP2 paper and of the layer geometry have files of their own form. Studies of the BLN paper are also
 compared with the published orders.
 """
@@ -13,6 +14,7 @@ from contextlib import closing
 from typing import Any
 
 from bench.documents.collection.curves import collect_curves
+from bench.documents.collection.pairs import collect_pairs
 from bench.documents.collection.tables import collect_geometry, collect_layers, collect_leaderboard
 from bench.support.reporting import provenance, write_document
 from bln_search.core.states import StudyState
@@ -40,9 +42,10 @@ def collect_documents(ledger: Ledger, study: StudyRecord) -> Iterator[tuple[str,
             f"{study.name}_curves",
             {**collect_curves(ledger, study), "provenance": _training_provenance(ledger, study)},
         )
-        layers = collect_layers(ledger, study)
-        if layers is not None:
-            yield f"{study.name}_layers", {**layers, "provenance": provenance()}
+        for part, collect_part in (("pairs", collect_pairs), ("layers", collect_layers)):
+            document = collect_part(ledger, study)
+            if document is not None:
+                yield f"{study.name}_{part}", {**document, "provenance": provenance()}
     for experiment in EXPERIMENTS.values():
         if study.name in experiment.studies:
             comparison = collect_comparison(ledger, study, experiment)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bench.documents.formats import half_text, summary_text
+from bench.documents.row_pairs import RowPairs
 from bench.documents.study_losses import losses_of, minus
 from bench.support.reporting import load_result, read_result
 from bench.support.zoo.survey import KEPT
@@ -71,6 +72,7 @@ FUNCTIONS: dict[str, Any] = {
     "load": load_result,
     "losses_of": losses_of,
     "minus": minus,
+    "row_pairs": RowPairs,
     "holm": holm,
     "groups": group_runs,
     "kept_layers": kept_layers,

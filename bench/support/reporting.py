@@ -108,7 +108,11 @@ def load_result(name: str) -> dict[str, Any]:
     """
     document = read_result(name)
     if document is None:
-        error = NotMeasuredError if find_study_file(name.removesuffix("_curves")) else FileNotFoundError
+        error = (
+            NotMeasuredError
+            if find_study_file(name.removesuffix("_curves").removesuffix("_pairs"))
+            else FileNotFoundError
+        )
         raise error(f"there is no {RESULTS / name}.json: measure it, or correct the name of the file")
     return document
 

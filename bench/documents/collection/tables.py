@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from bench.support.reporting import provenance
+from bln_search.core.configuration import InferenceConfiguration
 from bln_search.ranking.analysis import Analysis
 from bln_search.reports.export import row_to_json_fields
 from bln_search.specs.records import StudyRecord
@@ -23,8 +24,7 @@ def collect_leaderboard(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
     by_condition: dict[str, dict[str, dict[str, Any]]] = {}
     for record in ledger.results.list_evaluations_for_ranking(study.id):
         key = record.evaluation.key
-        point_label = " ".join(part for part in (record.arm, format_point(json.loads(record.point or "{}"))) if part)
-        row = f"{point_label} {key.configuration} {key.estimate or '-'} {key.batch_size}"
+        row = row_label(record.arm, record.point, key.configuration, key.estimate, key.batch_size)
         rows = by_condition.setdefault(key.condition, {}) if key.condition else by_seed
         rows.setdefault(row, {})[f"{key.split} seed {record.seed}"] = [
             record.evaluation.loss,
@@ -51,6 +51,14 @@ def collect_leaderboard(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
         "trained_at_revision": environment["revision"],
         "written": environment,
     }
+
+
+def row_label(
+    arm: str, point: str | None, configuration: InferenceConfiguration, estimate: str | None, batch_size: int
+) -> str:
+    """Return the name of a row in the files: arm with its parameters, configuration, estimate, mini-batch size."""
+    name = " ".join(part for part in (arm, format_point(json.loads(point or "{}"))) if part)
+    return f"{name} {configuration} {estimate or '-'} {batch_size}"
 
 
 def collect_layers(ledger: Ledger, study: StudyRecord) -> dict[str, Any] | None:

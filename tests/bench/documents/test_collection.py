@@ -38,7 +38,7 @@ def test_files_of_a_study_have_its_rows_and_the_epochs_of_every_seed(tmp_path):
     with finished_study(CURVES, tmp_path) as (ledger, study):
         files = dict(collect_documents(ledger, study))
         curves = list(ledger.trial_lists.list_charted_learning_curves(study.id, 10))
-    assert list(files) == ["curves", "curves_curves"]
+    assert list(files) == ["curves", "curves_curves", "curves_pairs"]
     saved = files["curves_curves"]
     assert [saved["arms"][arm]["usual"]["row"] for arm in ("none", "bn")] == ["----", "TT-- moving"]
     for arm, measured in saved["arms"].items():
