@@ -9,6 +9,8 @@ of a comparison:
 - `first`, `second`: the values by seed that are compared, as expressions over the functions of `values`; or
   `differences`, an expression for both
 - `expected`: `< 0` (by default) or `> 0`; `within` instead is the margin of a small difference
+- `practical`: difference up to which both sides are practically equal, in the unit of the values; none by default. The
+  comparisons of a claim, of a group or of the whole file inherit it, unless they have their own, or null for none.
 
 `for` repeats a claim, a group of `claims`, or a comparison: a list of factors, each a list of variables with their
 values, in all combinations. Texts are templates in which variables are in double braces.
@@ -30,6 +32,7 @@ from jinja2 import Environment, StrictUndefined
 from bench.documents.formats import fmt
 from bench.support.reporting import NotMeasuredError
 from papers.experiments.marks import (
+    DECIDED,
     Claim,
     Comparison,
     Expected,
@@ -45,8 +48,10 @@ _ENVIRONMENT = Environment(autoescape=False, undefined=StrictUndefined)
 _ENVIRONMENT.globals.update(VALUES)
 _ENVIRONMENT.filters["fmt"] = fmt
 
-_CLAIM_KEYS = frozenset({"for", "claims", "place", "text", "evidence", "mark", "compare"})
-_COMPARISON_KEYS = frozenset({"for", "file", "setting", "first", "second", "differences", "expected", "within"})
+_CLAIM_KEYS = frozenset({"for", "claims", "place", "text", "evidence", "mark", "compare", "practical"})
+_COMPARISON_KEYS = frozenset(
+    {"for", "file", "setting", "first", "second", "differences", "expected", "within", "practical"}
+)
 
 Entry = Mapping[str, Any]
 Variables = dict[str, Any]
@@ -78,6 +83,11 @@ class Paper:
         """The number of claims with each mark."""
         return Counter(map(self.mark, self.claims))
 
+    @property
+    def decided(self) -> int:
+        """The number of claims that the studies decide."""
+        return sum(self.counts[mark] for mark in DECIDED)
+
     def mark(self, claim: Claim) -> Mark:
         """Return the mark of a claim."""
         return mark_claim(claim, self.p_values)
@@ -97,10 +107,11 @@ def read_paper(name: str, folder: Path = FOLDER) -> Paper:
 
     Raises:
         FileNotFoundError: There is no such file, or a file of bench/results that is not that of a study.
-        ValueError: An entry has an unknown key.
+        ValueError: An entry has an unknown key, or a margin that is not above 0.
     """
     document = yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
-    claims = tuple(claim for entry in document["claims"] for claim in _read_claims(entry, {}))
+    practical = _practical(document, None)
+    claims = tuple(claim for entry in document["claims"] for claim in _read_claims(entry, {}, practical))
     return Paper(document["title"], document["page"], claims, document.get("corrects_small", False))
 
 
@@ -110,25 +121,37 @@ def _check_keys(entry: Entry, known: frozenset[str]) -> None:
         raise ValueError(f"a claim has the unknown key {', '.join(unknown)}; the keys are {', '.join(sorted(known))}")
 
 
-def _read_claims(entry: Entry, outer: Variables) -> Iterator[Claim]:
+def _practical(entry: Entry, inherited: float | None) -> float | None:
+    """Return the margin of an entry: its own, or that of the group around it."""
+    margin = entry.get("practical", inherited)
+    if margin is not None and not (isinstance(margin, int | float) and margin > 0):
+        raise ValueError(f"a claim has practical: {margin!r}; it must be a number above 0, or null for no margin")
+    return margin
+
+
+def _read_claims(entry: Entry, outer: Variables, inherited: float | None) -> Iterator[Claim]:
     _check_keys(entry, _CLAIM_KEYS)
+    practical = _practical(entry, inherited)
     for variables in _combinations(entry, outer):
         if "claims" in entry:
             for part in entry["claims"]:
-                yield from _read_claims(part, variables)
+                yield from _read_claims(part, variables, practical)
             continue
         place, text, evidence, mark = (
             _render(entry.get(key, ""), variables) for key in ("place", "text", "evidence", "mark")
         )
-        comparisons = (part for each in entry.get("compare", ()) for part in _read_comparisons(each, variables))
+        comparisons = (
+            part for each in entry.get("compare", ()) for part in _read_comparisons(each, variables, practical)
+        )
         yield Claim(place, text, evidence, tuple(comparisons), Mark(mark or Mark.MISSING))
 
 
-def _read_comparisons(entry: Entry, outer: Variables) -> Iterator[Comparison]:
+def _read_comparisons(entry: Entry, outer: Variables, inherited: float | None) -> Iterator[Comparison]:
     _check_keys(entry, _COMPARISON_KEYS)
+    is_small = "within" in entry
+    margin = entry["within"] if is_small else _practical(entry, inherited)
+    expected = Expected.SMALL if is_small else Expected(entry.get("expected", Expected.NEGATIVE))
     for variables in _combinations(entry, outer):
-        margin = entry.get("within")
-        expected = Expected(entry.get("expected", Expected.NEGATIVE)) if margin is None else Expected.SMALL
         try:
             differences = _differences(entry, variables)
         except NotMeasuredError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from bench.documents.functions import holm
-from bln_search.ranking.statistics.intervals import ALPHA, mean_with_t_interval
+from bln_search.ranking.statistics.intervals import ALPHA, ConfidenceInterval, mean_with_t_interval
 
 
 class Mark(StrEnum):
@@ -15,8 +15,16 @@ class Mark(StrEnum):
 
     HOLDS = "holds"
     FAILS = "does not hold"
+    EQUAL = "practically equal"
     UNKNOWN = "cannot tell"
     MISSING = "not measured"
+
+
+DECIDED = (Mark.HOLDS, Mark.FAILS, Mark.EQUAL)
+"""Marks of claims that the studies decide."""
+
+_WORST_FIRST = (Mark.FAILS, Mark.UNKNOWN, Mark.EQUAL, Mark.HOLDS)
+"""Order in which the mark of a comparison is that of its claim."""
 
 
 class Expected(StrEnum):
@@ -36,7 +44,7 @@ class Comparison:
         setting: What differs, and where.
         differences: One value for each seed; empty if the study is not measured.
         expected: The prediction.
-        margin: Largest absolute value of a small difference; for `SMALL` only.
+        margin: Absolute value up to which differences are small, for `SMALL`, or practically equal; None for no margin.
     """
 
     study: str
@@ -89,32 +97,32 @@ def mark_comparison(comparison: Comparison, adjusted: Mapping[Comparison, float]
         return Mark.MISSING
     interval = mean_with_t_interval(comparison.differences)
     if comparison.expected is Expected.SMALL:
-        return _mark_small(interval.mean, interval.half, comparison.margin or 0.0)
+        return _mark_small(interval, comparison.margin)
     if adjusted[comparison] > ALPHA:
-        return Mark.UNKNOWN
+        return Mark.EQUAL if _is_within(interval, comparison.margin) else Mark.UNKNOWN
     is_predicted = (interval.mean < 0) == (comparison.expected is Expected.NEGATIVE)
     return Mark.HOLDS if is_predicted else Mark.FAILS
 
 
-def _mark_small(mean: float, half: float | None, margin: float) -> Mark:
+def _mark_small(interval: ConfidenceInterval, margin: float | None) -> Mark:
     """Return HOLDS for an interval inside ± margin, FAILS for one outside, UNKNOWN otherwise."""
-    if half is None:
-        return Mark.UNKNOWN
-    if abs(mean) + half <= margin:
+    if _is_within(interval, margin):
         return Mark.HOLDS
-    return Mark.FAILS if abs(mean) - half > margin else Mark.UNKNOWN
+    is_outside = interval.half is not None and abs(interval.mean) - interval.half > (margin or 0.0)
+    return Mark.FAILS if is_outside else Mark.UNKNOWN
+
+
+def _is_within(interval: ConfidenceInterval, margin: float | None) -> bool:
+    """Whether an interval is inside ± margin; False where one of them is unknown."""
+    return margin is not None and interval.half is not None and abs(interval.mean) + interval.half <= margin
 
 
 def mark_claim(claim: Claim, adjusted: Mapping[Comparison, float]) -> Mark:
     """Return the mark of a claim from those of its comparisons.
 
-    It fails if one fails, and holds if all that are measured hold.
+    It is the worst mark of those that are measured: does not hold, cannot tell, practically equal, holds.
     """
     if not claim.comparisons:
         return claim.shown
-    marks = {mark_comparison(comparison, adjusted) for comparison in claim.comparisons} - {Mark.MISSING}
-    if not marks:
-        return Mark.MISSING
-    if Mark.FAILS in marks:
-        return Mark.FAILS
-    return Mark.HOLDS if marks == {Mark.HOLDS} else Mark.UNKNOWN
+    marks = {mark_comparison(comparison, adjusted) for comparison in claim.comparisons}
+    return next((mark for mark in _WORST_FIRST if mark in marks), Mark.MISSING)

@@ -6,10 +6,12 @@ import json
 import re
 
 import pytest
+import yaml
 from scipy import stats
 
 from bench.documents.study_losses import StudyLosses
 from bench.support import reporting
+from bln_search.ranking.selection.expected_loss import DEFAULT_MARGIN
 from papers.experiments.ap2_cells import Cell, rate_mark
 from papers.experiments.bln import EXPERIMENTS, rank_correlation, switch_effect
 from papers.experiments.claims import FOLDER, read_paper
@@ -70,6 +72,10 @@ def mark_of(*comparisons, shown=Mark.MISSING):
         (CLEAR, Expected.NEGATIVE, None, Mark.HOLDS),
         (CLEAR, Expected.POSITIVE, None, Mark.FAILS),
         (UNCLEAR, Expected.NEGATIVE, None, Mark.UNKNOWN),
+        ((0.01, 0.0, -0.01), Expected.NEGATIVE, 0.03, Mark.EQUAL),
+        ((0.01, 0.0, -0.01), Expected.NEGATIVE, 0.02, Mark.UNKNOWN),
+        (CLEAR, Expected.NEGATIVE, 0.2, Mark.HOLDS),
+        ((0.0,), Expected.NEGATIVE, 0.2, Mark.UNKNOWN),
         ((-5.0,), Expected.NEGATIVE, None, Mark.UNKNOWN),
         ((), Expected.NEGATIVE, None, Mark.MISSING),
         ((0.01, 0.0, -0.01), Expected.SMALL, 0.03, Mark.HOLDS),
@@ -82,14 +88,16 @@ def test_a_difference_has_the_mark_of_its_interval_and_p_value(values, expected,
     assert mark_of(comparison(values, expected, margin)) is mark
 
 
-def test_a_claim_fails_with_one_failed_difference_and_holds_with_all():
-    holds, fails, unknown, missing = (
-        comparison(values, setting=str(number), study=str(number))
-        for number, values in enumerate([CLEAR, [-value for value in CLEAR], UNCLEAR, ()])
+def test_a_claim_has_the_worst_mark_of_its_measured_differences():
+    fails, unknown, equal, holds, missing = (
+        comparison(values, margin=0.03, setting=str(number), study=str(number))
+        for number, values in enumerate([[-value for value in CLEAR], UNCLEAR, (0.01, 0.0, -0.01), CLEAR, ()])
     )
-    assert mark_of(holds, missing) is Mark.HOLDS
-    assert mark_of(holds, unknown) is Mark.UNKNOWN
-    assert mark_of(holds, fails, unknown) is Mark.FAILS
+    assert mark_of(missing) is Mark.MISSING
+    assert mark_of(missing, holds) is Mark.HOLDS
+    assert mark_of(missing, holds, equal) is Mark.EQUAL
+    assert mark_of(missing, holds, equal, unknown) is Mark.UNKNOWN
+    assert mark_of(missing, holds, equal, unknown, fails) is Mark.FAILS
     assert mark_of(shown=Mark.HOLDS) is Mark.HOLDS
 
 
@@ -131,13 +139,38 @@ def test_a_file_of_claims_is_judged_by_the_table_that_it_names(results, tmp_path
 
 @pytest.mark.parametrize(
     "change",
-    [('load("ln_mnist_b4")', 'load("wrong")'), ("load(", "wrong("), ('"table"', '"wrong"'), ("within:", "wrong:")],
+    [
+        ('load("ln_mnist_b4")', 'load("wrong")'),
+        ("load(", "wrong("),
+        ('"table"', '"wrong"'),
+        ("within:", "wrong:"),
+        ("page: papers", "practical: wrong"),
+    ],
 )
 def test_an_unknown_file_function_or_key_is_an_error(results, tmp_path, change):
     (results / "table.json").write_text(json.dumps(TABLE_DOCUMENT))
     (tmp_path / "claims.yaml").write_text(CLAIMS.replace(*change))
     with pytest.raises(Exception, match="wrong"):
         read_paper("claims", tmp_path)
+
+
+def test_differences_inherit_the_nearest_margin_of_practical_equality(results, tmp_path):
+    (results / "table.json").write_text(json.dumps(TABLE_DOCUMENT))
+
+    def margins(document):
+        (tmp_path / "claims.yaml").write_text(document)
+        paper = read_paper("claims", tmp_path)
+        return [part.margin for claim in paper.claims for part in claim.comparisons]
+
+    of_file = CLAIMS.replace("page: papers", "page: papers\npractical: 0.1")
+    of_claim = of_file.replace("    place: §1\n", "    place: §1\n    practical: 0.2\n")
+    assert margins(CLAIMS) == [None, None, None, 0.05, None]
+    assert margins(of_file) == [0.1, 0.1, 0.1, 0.05, 0.1]
+    assert margins(of_claim) == [0.2, 0.2, 0.2, 0.05, 0.1]
+    assert (
+        margins(of_claim.replace("      - file: table\n", "      - file: table\n        practical: null\n", 1))[0]
+        is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -167,7 +200,12 @@ def test_the_claims_of_a_paper_name_files_and_different_settings(name):
     assert len({(part.study, part.setting) for part in comparisons}) == len(comparisons) > 20
     for part in comparisons:
         assert not part.differences or (ROOT / "bench" / "results" / f"{part.study}.json").is_file(), part.study
-        assert (part.margin is None) is (part.expected is not Expected.SMALL)
+        assert part.expected is not Expected.SMALL or part.margin
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_margin_of_losses_in_nats_is_the_default_of_the_leaderboard(path):
+    assert yaml.safe_load(path.read_text()).get("nats", DEFAULT_MARGIN) == DEFAULT_MARGIN
 
 
 def test_the_table_of_equations_names_files_that_exist():
