@@ -24,9 +24,11 @@ from bln_search.reports.charts.layers import LayerGeometryMeasure, geometry_by_e
 from bln_search.reports.charts.per_layer import layer_switch_effects_heat_map
 from bln_search.reports.charts.probes import batch_dependence_chart, latency_chart, probe_curve_chart
 from bln_search.reports.charts.search import SearchPointResult
+from bln_search.reports.charts.search_progress import TriedPoint, has_sampler, list_tried_points
 from bln_search.reports.formatting import recommended_row_key
 from bln_search.specs.sections.point_labels import make_label_by_distinct_point
 from bln_search.specs.sections.search import Objective
+from bln_search.specs.study import StudySpec
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext
 from service.security import StudyAccess
@@ -110,6 +112,11 @@ class StudyChartQuery:
             )
         return search_point_results_from_rows(self.board.losses[self.split], self.inference_seconds_by_arm_and_point)
 
+    @cached_property
+    def tried_points(self) -> list[TriedPoint]:
+        """The points of a sampler in the order of suggestion; none without one."""
+        return read_tried_points(self.context, self.study.id, self.board.spec)
+
     @property
     def point_comparison_measure(self) -> str:
         """What points are compared by."""
@@ -152,6 +159,13 @@ def read_learning_curves(context: AppContext, study_id: int, most: int) -> tuple
     ]
     study = context.ledger.study_lists.find_study_item(study_id)
     return curves, sum(study.trials.values()) if study else len(curves)
+
+
+def read_tried_points(context: AppContext, study_id: int, spec: StudySpec) -> list[TriedPoint]:
+    """Return the points of the sampler of a study in the order of suggestion; none without one."""
+    if not has_sampler(spec):
+        return []
+    return list_tried_points(context.ledger.trials.list_sampled_trials_grouped_by_point(study_id), spec)
 
 
 def has_learning_curves(query: StudyChartQuery) -> bool:

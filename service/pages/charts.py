@@ -19,6 +19,7 @@ from bln_search.reports.charts.search import (
     parallel_coordinates_chart,
     parameter_importance_chart,
 )
+from bln_search.reports.charts.search_progress import schedules_chart, search_history_chart
 from service.context import ContextDep
 from service.http.problems import ProblemException
 from service.pages.chart_query import (
@@ -149,6 +150,18 @@ GROUPS: dict[str, dict[str, ChartEntry]] = {
         ),
     },
     SEARCH: {
+        "history": ChartEntry(
+            "Course of the search",
+            lambda query: search_history_chart(query.tried_points, query.point_comparison_measure),
+            "this needs a sampler other than `grid`, and a point that is trained to its end",
+        ),
+        "schedules": ChartEntry(
+            "Schedules of the search",
+            lambda query: schedules_chart(
+                query.tried_points, query.board.spec.space or {}, query.point_comparison_measure
+            ),
+            "this needs a sampler other than `grid`, a schedule in the space, and two points trained to their end",
+        ),
         "importance": ChartEntry(
             "Parameter importance",
             lambda query: parameter_importance_chart(query.search_point_results, query.point_comparison_measure),

@@ -9,6 +9,7 @@ from fastapi.responses import HTMLResponse
 
 from bln_search.core.enums import Split
 from bln_search.ranking.selection.cross_study import SharedRow, compare_best_rows_of_studies, match_rows_between_studies
+from bln_search.reports.charts.search_progress import has_sampler
 from bln_search.reports.sentences.study_comparison import best_rows_difference_sentence, shared_rows_sentence
 from bln_search.specs.sections.point_labels import find_distinct_point_digits, make_label_by_distinct_point
 from bln_search.specs.spec_differences import list_key_differences
@@ -65,6 +66,7 @@ def study_comparison_page(
         "compare.html",
         charts=True,
         boards=list(boards.items()),
+        has_search=any(has_sampler(board.spec) for board in boards.values()),
         rows=tested[:_MAX_ROWS],
         point_labels=make_label_by_distinct_point(row.key.point for row in tested[:_MAX_ROWS]),
         found=found,

@@ -14,11 +14,13 @@ from bln_search.reports.charts import Chart
 from bln_search.reports.charts.chart import distinguishing_setting_label, make_labels_unique
 from bln_search.reports.charts.configurations import configuration_ranks_chart_by_label
 from bln_search.reports.charts.curves import LOSS, learning_curves_chart
+from bln_search.reports.charts.evaluation_settings import search_measure_name
+from bln_search.reports.charts.search_progress import search_history_chart
 from bln_search.storage.tokens import Bearer
 from service.caching.leaderboard_cache import CachedLeaderboard
 from service.context import AppContext, ContextDep
 from service.http.problems import ProblemException
-from service.pages.chart_query import read_learning_curves
+from service.pages.chart_query import read_learning_curves, read_tried_points
 from service.pages.rendering.chart_responses import DrawnChart, add_chart_routes
 from service.security import Reader, StudyAccess
 
@@ -87,9 +89,24 @@ def _draw_learning_curves(context: AppContext, boards: _Boards, _: Split) -> Cha
     return learning_curves_chart(curves, trials, LOSS, unit=units.pop() if len(units) == 1 else "")
 
 
+def _draw_search_histories(context: AppContext, boards: _Boards, _: Split) -> Chart | None:
+    """The lowest losses of all searches by trained epochs, a colour for each arm of each study."""
+    points = [
+        replace(point, arm=f"{study_id}: {board.spec.name}, {point.arm}")
+        for study_id, board in boards.items()
+        for point in read_tried_points(context, study_id, board.spec)
+    ]
+    measures = {search_measure_name(board.spec) for board in boards.values()}
+    return search_history_chart(points, measures.pop()) if len(measures) == 1 else None
+
+
 _CHARTS: dict[str, tuple[_Draw, str]] = {
     "ranks": (_draw_configuration_ranks, "this needs two evaluation settings with the same configurations"),
     "curves": (_draw_learning_curves, "nothing is trained yet"),
+    "search": (
+        _draw_search_histories,
+        "this needs a search by a sampler other than grid, with one objective for all studies",
+    ),
 }
 """Each chart by its name, and what is missing if it cannot be drawn."""
 

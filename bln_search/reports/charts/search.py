@@ -104,7 +104,7 @@ def parallel_coordinates_chart(points: Sequence[SearchPointResult], measure: str
                 "x": axes,
                 "y": [scales[name](values.get(name)) for name in axes],
                 "line": {
-                    "color": _colour_between_blue_and_orange(scales[measure](point.loss) or 0.0),
+                    "color": colour_between_blue_and_orange(scales[measure](point.loss) or 0.0),
                     "width": 2.5 if point is drawn[0] else 1,
                 },
                 "opacity": 1 if point is drawn[0] else 0.55,
@@ -167,7 +167,7 @@ class _ParallelAxisScale:
         return math.log(value) if self.is_logarithmic else float(value)
 
 
-def _colour_between_blue_and_orange(share: float) -> str:
+def colour_between_blue_and_orange(share: float) -> str:
     """Colour between blue (0) and orange (1)."""
     ends = [tuple(int(code[start : start + 2], 16) for start in (1, 3, 5)) for code in COLOURS[:2]]
     return "rgb(" + ",".join(str(round(a + (b - a) * share)) for a, b in zip(*ends, strict=True)) + ")"

@@ -36,6 +36,7 @@ from bln_search.reports.charts.search import (
     parallel_coordinates_chart,
     parameter_importance_chart,
 )
+from bln_search.reports.charts.search_progress import schedules_chart, search_history_chart
 from bln_search.reports.formatting import recommended_row_key, verdict_confidence_text
 from bln_search.reports.metric_columns import capitalize
 from bln_search.reports.page.blocks import Block, ChartFigure, Paragraph, Section, Table, figures_of_existing_charts
@@ -72,6 +73,8 @@ def charts_section(context: StudyReportContext) -> Section | None:
                 recommended=recommended_row_key(context.analysis),
             ),
             best_point_configuration_ranks_chart(context.chart_losses_by_setting, _MAX_RANKED_SETTINGS),
+            search_history_chart(context.tried_points, search_measure_name(spec)),
+            schedules_chart(context.tried_points, spec.space or {}, search_measure_name(spec)),
             parameter_importance_chart(points, search_measure_name(spec)),
             parallel_coordinates_chart(points, search_measure_name(spec)),
             loss_and_time_pareto_chart(points, unit=spec.loss_description.unit),

@@ -22,6 +22,7 @@ from bln_search.ranking.row_results import TrialEvaluation
 from bln_search.reports.charts.configurations import ByConfiguration
 from bln_search.reports.charts.curves import TrialLearningCurve
 from bln_search.reports.charts.evaluation_settings import restrict_to_settings_of_best_points
+from bln_search.reports.charts.search_progress import TriedPoint
 from bln_search.specs.records import StudyRecord, TrialRecord
 
 
@@ -41,6 +42,7 @@ class StudyReportContext:
         notes: Notes of the users.
         analysis: None before the study is complete.
         probes: All probes.
+        tried_points: The points of a sampler in the order of suggestion.
     """
 
     study: StudyRecord
@@ -56,6 +58,7 @@ class StudyReportContext:
     notes: str = ""
     analysis: Analysis | None = None
     probes: Sequence[TrialProbe] = ()
+    tried_points: Sequence[TriedPoint] = ()
 
     @cached_property
     def leaderboard(self) -> Leaderboard:

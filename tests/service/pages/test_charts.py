@@ -12,7 +12,7 @@ import pytest
 from bln_search.worker.analysis import compute_and_store_analysis
 from service.pages.charts import CHARTS
 from service.pages.rendering import assets as plotly_script
-from tests.support.sampled_study import complete_sampled_study
+from tests.support.sampled_study import complete_sampled_study, complete_schedule_search
 from tests.support.service_world import RUNNER, start_study, study
 from tests.support.then_trained_study import RATE, RATES, complete_then_trained_study, objective
 
@@ -46,6 +46,14 @@ def test_search_has_its_own_group(world, root):
     number = complete_sampled_study(world, "searched")
     assert "points" in assert_shown_charts_have_figures(root, number)
     assert '<a href="#search">Search</a>' in root.get(f"/studies/{number}/charts").text
+
+
+def test_search_of_a_sampler_shows_its_course_and_its_schedules(world, root):
+    number = complete_schedule_search(world, "schedules")
+    assert {"history", "schedules"} <= set(assert_shown_charts_have_figures(root, number))
+    assert not {"history", "schedules"} & set(
+        assert_shown_charts_have_figures(root, complete_sampled_study(world, "grid"))
+    )
 
 
 def test_search_before_full_trainings_is_drawn_from_the_objective_of_its_trials(world, root):

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from bln_search.core.enums import Scope
+from tests.support.sampled_study import complete_schedule_search
 from tests.support.service_world import HTML_HEADERS
 
 
@@ -83,3 +84,14 @@ def test_curves_have_a_colour_for_each_arm_of_each_study(root, studies):
     rows = root.get("/compare/curves.csv", params={"study": studies}).text.splitlines()
     assert len(rows) == 1 + 2 * 3 * 2
     assert root.get("/compare/nothing.json", params={"study": studies}).status_code == 404
+
+
+def test_courses_of_searches_have_a_line_for_each_study(world, root, studies):
+    searches = [complete_schedule_search(world, name) for name in ("tpe", "random")]
+    traces = root.get("/compare/search.json", params={"study": searches}).json()["figure"]["data"]
+    lines = [trace["name"] for trace in traces if trace["mode"] == "lines"]
+    assert lines == [
+        f"{number}: {name}, mbn, lowest so far" for number, name in zip(searches, ("tpe", "random"), strict=True)
+    ]
+    assert 'data-name="search"' in root.get("/compare", params={"study": searches}).text
+    assert 'data-name="search"' not in root.get("/compare", params={"study": studies}).text

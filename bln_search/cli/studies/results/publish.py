@@ -15,6 +15,7 @@ from bln_search.cli.sources.opening import open_database_ignoring_service, open_
 from bln_search.cli.sources.studies import StudySource
 from bln_search.ranking.leaderboard import build_leaderboard_from_evaluations
 from bln_search.reports.charts.curves import TrialLearningCurve
+from bln_search.reports.charts.search_progress import has_sampler, list_tried_points
 from bln_search.reports.environment_info import collect_environment_info
 from bln_search.reports.manifest import build_study_manifest, manifest_to_json
 from bln_search.reports.page import StudyReportContext
@@ -91,6 +92,9 @@ def read_study_report_context(source: LedgerSource, study: StudyRecord) -> Study
         notes=listed_study.notes if listed_study else "",
         analysis=source.find_or_compute_analysis(study),
         probes=ledger.probes.list_probes(study.id),
+        tried_points=list_tried_points(ledger.trials.list_sampled_trials_grouped_by_point(study.id), study.spec)
+        if has_sampler(study.spec)
+        else (),
     )
 
 
