@@ -17,6 +17,7 @@ from bench.documents.panels import COLOURS, DASHES, Line, draw, draw_panels
 from bench.support.reporting import load_result
 from bln_search.norms import BLN
 from papers.experiments import ap2_charts
+from papers.experiments.factorial_chart import factorial_chart
 
 SIZES = range(1, 51)
 """The mini-batch sizes of Figure 2 of the BLN paper."""
@@ -133,6 +134,7 @@ _OF_STUDIES: dict[Callable[[str], go.Figure], tuple[str, ...]] = {
 CHARTS: dict[str, Callable[[], go.Figure]] = {
     **{study: partial(chart, study) for chart, studies in _OF_STUDIES.items() for study in studies},
     **ap2_charts.CHARTS,
+    "mbn_factorial": factorial_chart,
     "geometry_mnist": geometry_chart,
     "per_layer_levels": levels_chart,
     "layer_search": searches_chart,

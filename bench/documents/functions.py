@@ -18,6 +18,7 @@ from bln_search.reports.sentences.per_layer import per_layer_sentences
 from bln_search.specs.sections.space import format_point
 from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_METRICS
 from papers.experiments.ap2_cells import Cell, DecayRun
+from papers.experiments.factorial import MBN, compute_effects, read_cells
 
 
 def holm(differences: Sequence[Sequence[float]]) -> list[float]:
@@ -85,6 +86,9 @@ FUNCTIONS: dict[str, Any] = {
     "seconds_text": format_seconds,
     "cell": Cell,
     "decay_run": DecayRun,
+    "factorial_cells": read_cells,
+    "factorial_effects": compute_effects,
+    "MBN_FACTORIAL": MBN,
     "retrieval_metrics": RETRIEVAL_METRICS,
     "zip": zip,
     "str": str,

@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 
 from bench.documents.charts import CHARTS, loss_chart, weights_chart
-from bench.support.reporting import load_result
+from bench.support.reporting import NotMeasuredError, load_result
 
 EPSILON = 1e-4
 
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_every_chart_has_lines(name):
-    assert all(len(trace.x) == len(trace.y) > 1 for trace in CHARTS[name]().data)
+    try:
+        chart = CHARTS[name]()
+    except NotMeasuredError:
+        pytest.skip("its study is not measured")
+    assert all(len(trace.x) == len(trace.y) > 1 for trace in chart.data)
 
 
 def test_a_line_has_the_means_of_its_arm():
