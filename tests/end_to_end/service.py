@@ -87,6 +87,8 @@ class Service:
 class OneByOne(Service):
     """With a worker that runs one trial after the other, however many cores there are: the next when one ended."""
 
+    worker_options = ("--workers", 1)
+
     def __init__(self, home, **how):
         super().__init__(home, "--no-worker", **how)
         self.worker = None
@@ -95,7 +97,7 @@ class OneByOne(Service):
         """The worker, too."""
         super().start()
         with self.log.open("ab") as log:
-            self.worker = self._begin("worker", "--workers", 1, stderr=log)
+            self.worker = self._begin("worker", *self.worker_options, stderr=log)
         return self
 
     def kill(self):

@@ -56,8 +56,13 @@ def take(page, address, name, height):
         chart.locator(".js-plotly-plot .main-svg").first.wait_for()
     page.evaluate("scrollTo(0, 0)")
     page.wait_for_timeout(500)
+    page.screenshot(path=IMAGES / f"{name}.png")
+    store_image(name)
+
+
+def store_image(name):
+    """Reduce an image to 256 colors."""
     file = IMAGES / f"{name}.png"
-    page.screenshot(path=file)
     Image.open(file).convert("RGB").quantize(256, dither=Image.Dither.NONE).save(file, optimize=True)
     print(f"{file}: {file.stat().st_size / 1000:.0f} kB", flush=True)
 
