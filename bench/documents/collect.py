@@ -2,8 +2,8 @@
 
 STUDY.json is its leaderboard, STUDY_curves.json has its epochs, STUDY_pairs.json compares its rows over examples, and
 STUDY_layers.json has its per-layer results if it has any.
-The studies of the AP2 paper and of the layer geometry have files of their own form. Studies of the BLN paper are also
-compared with the published orders.
+The studies of starts and of weight decay of the AP2 paper and that of the layer geometry have files of their own
+form. Studies of the BLN paper are also compared with the published orders.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from bln_search.core.states import StudyState
 from bln_search.settings import load_settings
 from bln_search.specs.records import StudyRecord
 from bln_search.storage.ledger import Ledger, open_and_upgrade_ledger
+from papers.experiments.ap2_batch_sizes import BATCH_SIZE_STUDY
 from papers.experiments.ap2_cells import DECAY_STUDY
 from papers.experiments.bln import EXPERIMENTS
 from papers.experiments.collect_ap2 import collect_decay, collect_starts
@@ -33,7 +34,7 @@ def collect_documents(ledger: Ledger, study: StudyRecord) -> Iterator[tuple[str,
     """Yield the names and contents of the files of a study."""
     if study.name == GEOMETRY_STUDY:
         yield "geometry", _with_provenance("geometry", collect_geometry(ledger, study))
-    elif study.name.startswith("ap2_"):
+    elif study.name.startswith("ap2_") and study.name != BATCH_SIZE_STUDY:
         collect = collect_decay if study.name == DECAY_STUDY else collect_starts
         yield study.name, _with_provenance(study.name, collect(ledger, study))
     else:

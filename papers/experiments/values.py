@@ -7,6 +7,7 @@ from typing import Any
 
 from bench.documents.study_losses import Values, losses_of
 from bench.support.reporting import load_result
+from papers.experiments.ap2_batch_sizes import BatchSizeRun
 from papers.experiments.ap2_cells import Cell, DecayRun, rate_mark
 from papers.experiments.bln import EXPERIMENTS, rank_correlation, switch_effect
 
@@ -60,5 +61,6 @@ VALUES: dict[str, Callable[..., Any]] = {
     "cell": Cell,
     "decay": DecayRun,
     "rate_mark": rate_mark,
+    "batch_size_run": BatchSizeRun,
 }
 """Functions of the expressions."""

@@ -174,12 +174,23 @@ def test_differences_inherit_the_nearest_margin_of_practical_equality(results, t
 
 
 @pytest.mark.parametrize(
-    ("after_ap2", "mark"), [(None, "not measured"), (0.01, "does not hold"), (0.005, "cannot tell"), (0.003, "holds")]
+    ("after_ap2", "largest", "mark"),
+    [
+        (None, 0.1, "not measured"),
+        (0.01, 0.1, "does not hold"),
+        (0.005, 0.1, "cannot tell"),
+        (0.003, 0.1, "holds"),
+        (0.01, 0.01, "cannot tell"),
+        (0.003, 0.003, "cannot tell"),
+    ],
 )
-def test_a_learning_rate_is_ten_times_smaller_from_a_third_on(results, after_ap2, mark):
+def test_a_learning_rate_is_ten_times_smaller_from_a_third_on_unless_larger_ones_may_be_better(
+    results, after_ap2, largest, mark
+):
     for start, rate in (("bn", 0.01), ("ap2", after_ap2)):
         if rate is not None:
-            document = {"result": {"arms": {"bn": {"learning_rate": rate}}}}
+            search = [{"learning_rate": rate}, {"learning_rate": largest}]
+            document = {"result": {"arms": {"bn": {"learning_rate": rate, "search": search}}}}
             (results / f"ap2_mnist_start_{start}.json").write_text(json.dumps(document))
     assert rate_mark("mnist") == mark
     assert not Cell("mnist", "bn", "wn").is_measured
