@@ -65,8 +65,8 @@ class Cell:
     @property
     def is_censored(self) -> bool:
         """Whether the best learning rate is the largest of the search, so that a larger one may be better."""
-        searched: float = self.saved["learning_rate"]
-        return searched >= max(point["learning_rate"] for point in self.saved["search"])
+        largest = max(point["learning_rate"] for point in self.saved["search"])
+        return bool(self.saved["learning_rate"] >= largest)
 
     def epochs(self, measure: str) -> list[dict[str, Any]]:
         """Return a measure of every epoch, each with its values by seed."""
