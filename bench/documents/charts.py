@@ -104,6 +104,15 @@ def searches_chart() -> go.Figure:
     return chart
 
 
+def lambda_search_chart() -> go.Figure:
+    """Return the lowest validation loss so far by trained epochs, of TPE with ASHA and of random search."""
+    by_epochs = load_result("lambda_search")["result"]["by_epochs"]
+    lines = [Line("mbn", by_epochs["tpe"], "TPE with ASHA"), Line("none", by_epochs["random"], "random search")]
+    return draw_panels({"lowest validation loss so far": lines}, seeds=True, bands=True).update_xaxes(
+        title="trained epochs"
+    )
+
+
 def weights_chart() -> go.Figure:
     """Return the weights of BLN by mini-batch size, from a layer with one feature (Figure 2 of its paper)."""
     layer, chart = BLN(1), go.Figure()
@@ -138,6 +147,7 @@ CHARTS: dict[str, Callable[[], go.Figure]] = {
     "geometry_mnist": geometry_chart,
     "per_layer_levels": levels_chart,
     "layer_search": searches_chart,
+    "lambda_search": lambda_search_chart,
     "bln_weights": weights_chart,
 }
 """The chart of each image."""

@@ -117,6 +117,7 @@ def draw(name: str, figure: go.Figure) -> None:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_chromium(), args=list(FLAGS))
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=2)
+        page.set_default_timeout(300_000)  # milliseconds; on a busy machine Plotly takes minutes
         page.set_content(to_html(figure, include_plotlyjs=True, config={"staticPlot": True}))
         page.wait_for_selector(".main-svg")
         page.locator(".plotly-graph-div").screenshot(path=IMAGES / f"{name}.png")

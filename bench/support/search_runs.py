@@ -97,6 +97,7 @@ def summarize_searches(pairs: Sequence[Pair]) -> dict[str, Any]:
         "best_loss_difference": _describe(_differences(best)),
         "test_error": {kind: _describe(values) for kind, values in errors.items()},
         "test_error_difference": _describe(_differences(errors)),
+        "best_schedules": {kind: [list(run.best.steps) for run in of_kind] for kind, of_kind in runs.items()},
         "rising": {kind: sum(_is_rising(run.best.steps) for run in of_kind) for kind, of_kind in runs.items()},
         "random_schedules": len(complete),
         "rank_correlation": _correlations_of_steps(complete),

@@ -55,6 +55,7 @@ def test_differences_are_paired_by_the_seed_of_the_samplers():
 
 
 def test_schedules_of_the_best_trials_and_the_effect_of_each_step_of_the_random_ones():
+    assert SUMMARY["best_schedules"]["tpe"] == [[0.2, 0.9], [0.6, 0.3]]
     assert SUMMARY["rising"] == {"tpe": 1, "random": 1}
     assert SUMMARY["random_schedules"] == 6
     first = stats.spearmanr([0.1, 0.9, 0.5, 0.1, 0.0, 0.4], [0.5, 0.4, 0.6, 0.7, 0.6, 0.8])
