@@ -21,6 +21,7 @@ from bench.documents.functions import FUNCTIONS
 from bench.support.reporting import load_result
 from papers.experiments.bln import EXPERIMENTS
 from papers.experiments.claims import read_paper
+from papers.experiments.values import by_position
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = Path(__file__).parent / "templates"
@@ -128,6 +129,7 @@ def template_environment() -> Environment:
         extensions=["jinja2.ext.do"],
     )
     environment.filters.update(FILTERS)
+    environment.filters["by_position"] = by_position
     environment.globals.update(FUNCTIONS)
     environment.globals["paper"] = cache(read_paper)
     environment.globals["experiments"] = EXPERIMENTS

@@ -99,6 +99,11 @@ def three_digits(values: Mapping[str, float]) -> str:
     return numbers[0] if len(numbers) == 1 else f"{numbers[0]} [{', '.join(numbers[1:])}]"
 
 
+def multiply_each(values: Iterable[float], factor: float) -> list[float]:
+    """Return each value times a factor."""
+    return [factor * value for value in values]
+
+
 FILTERS = {
     "fmt": fmt,
     "difference": difference_text,
@@ -110,7 +115,9 @@ FILTERS = {
     "span": range_text,
     "origin": origin_text,
     "three_digits": three_digits,
+    "times": multiply_each,
     "mean": fmean,
+    "stdev": stdev,
     "median": median,
 }
 """Filters of the templates."""
