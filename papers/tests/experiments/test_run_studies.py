@@ -106,7 +106,7 @@ def test_a_failing_study_is_named_at_the_end_and_does_not_stop_the_others(result
         STUDY.replace("tiny", "wrong").replace("name: digits, fraction: 0.4", "name: cifar10, fraction: 0.4")
     )
     monkeypatch.setattr(run_studies, "estimate_seconds", lambda *_: 0.0)
-    assert run(wrong, tiny, "--data", tmp_path / "nothing") == 1
+    assert run(wrong, tiny, "--data", tmp_path) == 1
     assert "failed: wrong" in capsys.readouterr().out
     assert read_state(tiny).state is ResultState.DONE
     assert read_state(wrong).state is ResultState.MISSING
@@ -134,12 +134,13 @@ def test_a_study_that_needs_a_gpu_is_named_and_not_estimated_without_one(tiny, m
 
 
 def test_every_study_of_a_paper_belongs_and_every_listed_name_exists():
-    names = [file.stem for file in list_study_files()]
+    files = list_study_files()
+    names = [file.stem for file in files]
     assert len(set(names)) == len(names) > 60
     assert {file.stem for file in (ROOT / "papers" / "studies").glob("*/*.yaml")} <= set(names)
     assert {"bln_imdb_full_b25", "geometry_mnist", "none_cifar10_20pct_b25"} <= set(names)
     assert {"quickstart", "shift_digits"}.isdisjoint(names)
-    states = [read_state(file) for file in list_study_files()]
+    states = [read_state(file) for file in files]
     lists = yaml.safe_load((ROOT / "papers" / "experiments" / "studies.yaml").read_text())
     assert {study.name for study in states if study.needs_gpu} == set(lists["gpu"])
 
