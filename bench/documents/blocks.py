@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from bench.documents.formats import FILTERS
 from bench.documents.functions import FUNCTIONS
 from bench.support.reporting import load_result
+from papers.experiments import configuration_cells
 from papers.experiments.bln import EXPERIMENTS
 from papers.experiments.claims import read_paper
 from papers.experiments.values import by_position
@@ -133,6 +134,7 @@ def template_environment() -> Environment:
     environment.globals.update(FUNCTIONS)
     environment.globals["paper"] = cache(read_paper)
     environment.globals["experiments"] = EXPERIMENTS
+    environment.globals["configuration_cells"] = configuration_cells
     environment.tests["prefixed"] = str.startswith
     environment.globals["benchmark_figures"] = lambda is_readme: benchmark_figures(environment, is_readme=is_readme)
     return environment

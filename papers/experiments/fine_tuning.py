@@ -108,6 +108,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of data sets")
     parser.add_argument("--study", default="none_cifar10_20pct_b25")
     parser.add_argument("--arms", nargs="+", help="labels of the arms; by default all")
+    parser.add_argument("--processes", type=int, default=2, help="trials that are trained at the same time")
     parser.add_argument("--quick", action="store_true", help="one seed, one epoch")
     parser.add_argument("--save", action="store_true")
     options = parser.parse_args()
@@ -123,7 +124,7 @@ def main() -> None:
     seeds = study.spec.all_seeds[:1] if options.quick else study.spec.all_seeds
     chosen = [trial for trial in trials if trial.seed in seeds and (options.arms is None or trial.arm in options.arms)]
     runs: dict[str, list[dict[str, Any]]] = {}
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
+    with ProcessPoolExecutor(options.processes, mp_context=get_context("spawn")) as pool:
         for of_trial in pool.map(
             partial(tune_trial, environment=environment, epochs=epochs),
             chosen,

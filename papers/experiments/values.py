@@ -10,6 +10,7 @@ from bench.support.reporting import load_result
 from papers.experiments.ap2_batch_sizes import BatchSizeRun
 from papers.experiments.ap2_cells import Cell, DecayRun, rate_mark
 from papers.experiments.bln import EXPERIMENTS, rank_correlation, switch_effect
+from papers.experiments.configuration_cells import dependence_mark
 
 
 def by_position(values: Iterable[float], factor: float = 1.0) -> Values:
@@ -62,5 +63,6 @@ VALUES: dict[str, Callable[..., Any]] = {
     "decay": DecayRun,
     "rate_mark": rate_mark,
     "batch_size_run": BatchSizeRun,
+    "dependence_mark": dependence_mark,
 }
 """Functions of the expressions."""
