@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 from bln_search.core.states import TrialState
 from bln_search.reports.charts.chart import Chart, plotly_layout, series_colour
 from bln_search.reports.charts.search import colour_between_blue_and_orange
-from bln_search.reports.charts.value_range import TOP, find_value_range
+from bln_search.reports.charts.value_range import TOP, ValueRange, find_value_range
 from bln_search.specs.sampled_trial import SampledTrial
 from bln_search.specs.sections.schedule import Schedule
 from bln_search.specs.sections.search import Sampler
@@ -107,12 +107,12 @@ def search_history_chart(points: Sequence[TriedPoint], measure: str = "loss") ->
         of_arm = [row for row in finished if row["arm"] == arm]
         shown = [row for row in of_arm if in_range.contains(row[measure])]
         traces += [
-            _marks(shown, measure, f"{arm}, trained to the end", "circle-open", colour),
+            _marks(shown, measure, f"{arm}, trained to the end", "circle-open", colour, in_range),
             _lowest_so_far(of_arm, f"{arm}, lowest so far", colour),
         ]
-    stopped = [row for row in rows if row["state"] == TrialState.PRUNED and in_range.contains(row[measure])]
+    stopped = [row for row in rows if row["state"] == TrialState.PRUNED]
     if stopped:
-        traces.append(_marks(stopped, measure, "stopped by the pruner", "x", _STOPPED_COLOUR))
+        traces.append(_marks(stopped, measure, "stopped by the pruner", "x", _STOPPED_COLOUR, in_range))
     traces += in_range.above_range_traces(((row["trained epochs"], row[measure]) for row in finished), TOP)
     layout = plotly_layout("trained epochs", measure, yaxis={"range": in_range.axis_range}, hovermode="closest")
     caption = (
@@ -120,7 +120,7 @@ def search_history_chart(points: Sequence[TriedPoint], measure: str = "loss") ->
         "were trained to their end."
     )
     if stopped:
-        caption += " Crosses are losses after the epoch at which the pruner stopped a trial."
+        caption += " Crosses are trials that the pruner stopped, at their last loss or at the upper end of the axis."
     return Chart("Course of the search", caption, {"data": traces, "layout": layout}, rows)
 
 
@@ -144,16 +144,18 @@ def _iter_history(points: Iterable[TriedPoint], measure: str) -> Iterator[dict[s
         }
 
 
-def _marks(rows: Sequence[Mapping[str, Any]], measure: str, name: str, symbol: str, colour: str) -> dict[str, Any]:
+def _marks(
+    rows: Sequence[Mapping[str, Any]], measure: str, name: str, symbol: str, colour: str, in_range: ValueRange
+) -> dict[str, Any]:
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
         "x": [row["trained epochs"] for row in rows],
-        "y": [row[measure] for row in rows],
-        "text": [row["parameters"] for row in rows],
+        "y": [in_range.position(row[measure]) for row in rows],
+        "text": [f"{row['parameters']}<br>loss {row[measure]:.5f}" for row in rows],
         "marker": {"color": colour, "symbol": symbol, "size": 7},
-        "hovertemplate": "%{text}<br>%{x} epochs: %{y:.5f}<extra></extra>",
+        "hovertemplate": "%{text}, %{x} epochs<extra></extra>",
     }
 
 

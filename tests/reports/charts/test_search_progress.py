@@ -60,6 +60,13 @@ def test_stopped_points_are_marked_and_count_with_their_epochs():
     ]
 
 
+def test_stopped_points_above_the_axis_stand_at_its_end():
+    chart = search_history_chart([point(0.5), point(0.51), point(9.0, epochs=1, state=PRUNED)])
+    (stopped,) = (trace for trace in chart.figure["data"] if trace["name"] == "stopped by the pruner")
+    assert 0.51 < stopped["y"][0] < chart.figure["layout"]["yaxis"]["range"][1]
+    assert "loss 9.00000" in stopped["text"][0]
+
+
 def test_epochs_are_counted_for_each_arm():
     chart = search_history_chart([point(0.5), point(0.4, arm="bn"), point(0.3)])
     assert [(row["arm"], row["trained epochs"]) for row in chart.rows] == [("mbn", 4), ("bn", 4), ("mbn", 8)]
