@@ -17,6 +17,7 @@ from bln_search.ranking.statistics.intervals import adjust_p_values_by_holm, pai
 from bln_search.reports.sentences.per_layer import per_layer_sentences
 from bln_search.specs.sections.space import format_point
 from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_METRICS
+from papers.experiments.ap2_batch_sizes import BatchSizeRun
 from papers.experiments.ap2_cells import Cell, DecayRun
 from papers.experiments.factorial import MBN, compute_effects, read_cells
 
@@ -85,6 +86,7 @@ FUNCTIONS: dict[str, Any] = {
     "per_layer_sentences": per_layer_sentences,
     "seconds_text": format_seconds,
     "cell": Cell,
+    "batch_size_run": BatchSizeRun,
     "decay_run": DecayRun,
     "factorial_cells": read_cells,
     "factorial_effects": compute_effects,

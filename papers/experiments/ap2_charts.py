@@ -48,7 +48,8 @@ def decay_chart() -> go.Figure:
 CHARTS: dict[str, Callable[[], go.Figure]] = {
     **{
         f"ap2_{data}_{measure}": partial(ap2_chart, data, measure)
-        for data in ("mnist", "noisy_mnist")
+        for data in ("mnist", "noisy_mnist", "noisy_cifar10_small")
+        if any(Cell(data, start, "bn").is_measured for start in ("none", "bn", "ap2"))
         for measure in ("training_loss", "validation_loss")
     },
     DECAY_STUDY: decay_chart,
