@@ -11,6 +11,7 @@ from bench.documents.study_losses import losses_of
 from bench.support import reporting
 from papers.experiments.ap2_batch_sizes import BATCH_SIZE_STUDY, BatchSizeRun
 from papers.experiments.ap2_cells import Cell
+from tests.conftest import ROOT
 
 
 @pytest.fixture(name="results")
@@ -51,3 +52,13 @@ def test_the_loss_of_a_method_is_compared_with_the_plain_network_at_the_same_min
     assert BatchSizeRun("ap2", 2, 1).less_plain() == pytest.approx({0: 0.1, 4: -0.1})
     assert BatchSizeRun("bn", 2, 1).less_plain() == pytest.approx({0: 1.0})
     assert BatchSizeRun("bn", 2, 1).test("error", 100) == pytest.approx({0: 40.0})
+
+
+@pytest.mark.parametrize("data", ["mnist", "noisy_mnist", "noisy_cifar10_small"])
+def test_the_starts_of_a_data_set_that_are_compared_differ_in_nothing_else(data):
+    specs = []
+    for path in (ROOT / "bench" / "results").glob(f"ap2_{data}_start_*.json"):
+        spec = json.loads(path.read_text())["result"]["spec"]
+        training = {key: value for key, value in spec["training"].items() if key != "initialization"}
+        specs.append({**spec, "name": "", "title": "", "training": training})
+    assert all(spec == specs[0] for spec in specs)
