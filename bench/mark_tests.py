@@ -38,7 +38,7 @@ TESTS = ("t", "moderated", "moderated part")
 Mask = NDArray[np.bool_]
 
 
-class TestedTable:
+class PairTests:
     """Corrected p values of the pairs of a table by each test.
 
     Args:
@@ -78,7 +78,7 @@ def measure_error(variances: str, rows: int, seeds: int, tables: int) -> dict[st
     errors: dict[str, Counter[str]] = defaultdict(Counter)
     for _ in range(tables):
         scales = scales_of_rows(variances, rows, rng)
-        table = TestedTable(draw_seed_means(rng, seeds, scales))
+        table = PairTests(draw_seed_means(rng, seeds, scales))
         for part, claimed in table.claims(int(scales.argmax())).items():
             errors[part].update({name: int(pairs.any()) for name, pairs in table.significant_pairs(claimed).items()})
     return _case(variances, rows, seeds, errors, tables)
@@ -94,7 +94,7 @@ def measure_power(variances: str, rows: int, seeds: int, tables: int) -> dict[st
         worse = others[: rows // 2]
         offsets = np.zeros(rows)
         offsets[worse] = EFFECTS[seeds] * np.hypot(scales[row], scales[worse])
-        table = TestedTable(draw_seed_means(rng, seeds, scales) + offsets)
+        table = PairTests(draw_seed_means(rng, seeds, scales) + offsets)
         is_different = np.isin(table.pairs[0], worse) != np.isin(table.pairs[1], worse)
         for part, claimed in table.claims(row).items():
             found = table.significant_pairs(claimed)

@@ -76,18 +76,22 @@ class Claim:
 def adjusted_p_values(claims: Iterable[Claim], *, with_small: bool = False) -> dict[Comparison, float]:
     """Return p of the paired t test of each measured comparison, by Holm's correction over those of a study.
 
+    Comparisons with the same differences, in one direction or the other, are one hypothesis.
+
     Args:
         claims: All claims of a paper.
         with_small: Whether predictions of a small difference, which no p value decides, belong to the correction.
     """
-    by_study: dict[str, list[Comparison]] = {}
+    families: dict[str, dict[tuple[float, ...], list[Comparison]]] = {}
     for comparison in dict.fromkeys(comparison for claim in claims for comparison in claim.comparisons):
         if comparison.differences and (with_small or comparison.expected is not Expected.SMALL):
-            by_study.setdefault(comparison.study, []).append(comparison)
+            hypothesis = max(comparison.differences, tuple(-value for value in comparison.differences))
+            families.setdefault(comparison.study, {}).setdefault(hypothesis, []).append(comparison)
     return {
         comparison: p
-        for family in by_study.values()
-        for comparison, p in zip(family, holm([member.differences for member in family]), strict=True)
+        for family in families.values()
+        for same, p in zip(family.values(), holm(list(family)), strict=True)
+        for comparison in same
     }
 
 

@@ -104,13 +104,20 @@ def test_a_claim_has_the_worst_mark_of_its_measured_differences():
 @pytest.mark.parametrize("with_small", [False, True])
 def test_p_values_are_corrected_over_the_differences_of_a_study(with_small):
     first, second = comparison(CLEAR, setting="1"), comparison(UNCLEAR, setting="2")
-    small, other = comparison(UNCLEAR, Expected.SMALL, 1.0, setting="3"), comparison(CLEAR, study="other")
+    small, other = comparison((0.1, 0.2, -0.3), Expected.SMALL, 1.0, setting="3"), comparison(CLEAR, study="other")
     claims = [Claim("", "", "", parts) for parts in ((first, small), (second, other))]
     adjusted = adjusted_p_values(claims, with_small=with_small)
     raw = stats.ttest_1samp(CLEAR, 0).pvalue
     assert adjusted[first] == pytest.approx((3 if with_small else 2) * raw)
     assert adjusted[other] == pytest.approx(raw)
     assert (small in adjusted) is with_small
+
+
+def test_a_difference_in_both_directions_is_one_hypothesis_of_the_correction():
+    first, other = comparison(CLEAR, setting="1"), comparison(UNCLEAR, setting="2")
+    reverse = comparison([-value for value in CLEAR], Expected.POSITIVE, setting="3")
+    adjusted = adjusted_p_values([Claim("", "", "", (first, reverse, other))])
+    assert adjusted[first] == adjusted[reverse] == pytest.approx(2 * stats.ttest_1samp(CLEAR, 0).pvalue)
 
 
 @pytest.fixture(name="results")
