@@ -23,7 +23,7 @@ from papers.experiments import configuration_cells
 from papers.experiments.bln import EXPERIMENTS
 from papers.experiments.claims import read_paper
 from papers.experiments.planned_seeds import MOST_SEEDS, seeds_for_power
-from papers.experiments.values import by_position
+from papers.experiments.values import by_position, epoch, lowest
 
 ROOT = Path(__file__).parents[2]
 TEMPLATES = Path(__file__).parent / "templates"
@@ -137,6 +137,7 @@ def template_environment() -> Environment:
     environment.globals["experiments"] = EXPERIMENTS
     environment.globals["configuration_cells"] = configuration_cells
     environment.globals.update(seeds_for_power=seeds_for_power, most_seeds=MOST_SEEDS)
+    environment.globals.update(by_position=by_position, epoch=epoch, lowest=lowest)
     environment.tests["prefixed"] = str.startswith
     environment.globals["benchmark_figures"] = lambda is_readme: benchmark_figures(environment, is_readme=is_readme)
     return environment
