@@ -132,7 +132,7 @@ _OF_STUDIES: dict[Callable[[str], go.Figure], tuple[str, ...]] = {
         *("bln_imdb_20pct_b25", "bln_imdb_20pct_b25_reference", "bln_imdb_20pct_b1", "bln_imdb_20pct_b1_reference"),
         *("bln_imdb_full_b25", "bln_imdb_full_b25_reference"),
     ),
-    both_errors_chart: ("mbn_table1_low_rate_small",),
+    both_errors_chart: ("mbn_table1_mnist",),
     loss_chart: (
         *("draw_mnist_small", "draw_mnist_small_cells", "handwriting_small", "imdb_cloze_small"),
         *("skip_thoughts_small", "order_embeddings_small"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import cache
+from statistics import fmean
 from typing import Any
 
 from bench.support.reporting import load_result
@@ -60,6 +62,19 @@ class StudyLosses:
         if metric == "error":
             values = {seed: 1 - value for seed, value in values.items() if value is not None}
         return {seed: factor * value for seed, value in sorted(values.items()) if value is not None}
+
+    def mean(self, pattern: str, **options: Any) -> Values:
+        """Return the mean by seed of a metric over the rows whose labels match a pattern of `fnmatch`; see `row`.
+
+        Raises:
+            KeyError: No row matches.
+        """
+        labels = (name.rpartition(" ")[0] for name in self.table["loss_and_accuracy_by_seed"])
+        rows = [self.row(label, **options) for label in labels if fnmatchcase(label, pattern)]
+        if not rows:
+            raise KeyError(f"{self.name} has no row that matches {pattern!r}")
+        seeds = sorted(set.intersection(*(set(row) for row in rows)))
+        return {seed: fmean(row[seed] for row in rows) for seed in seeds}
 
     def first_of(self, labels: Iterable[str], **options: Any) -> Values:
         """Return a metric of the first of these rows that the study has; see `row`."""
