@@ -106,10 +106,10 @@ def read_state(file: Path) -> StudyResults:
 
 def _differences(document: Mapping[str, Any], spec: StudySpec) -> list[str]:
     """Return the sections in which a measured study differs from `spec`; titles do not count."""
-    stored = document["spec"] if "spec" in document else document["result"]["spec"]
+    stored = document.get("spec") or document.get("result", {}).get("spec")
     try:
         measured = StudySpec.model_validate(stored)
-    except ValidationError:  # a key of an older version
+    except ValidationError:  # a key of an older version, or no specification
         return ["keys"]
     first, second = (json.loads(study.canonical_json(exclude={"title"})) for study in (measured, spec))
     return sorted(key for key in {*first, *second} if first.get(key) != second.get(key))
