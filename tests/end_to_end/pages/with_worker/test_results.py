@@ -46,6 +46,8 @@ def test_every_chart_is_drawn_or_explained_and_can_be_downloaded(visit, done):
         "Loss at other batch sizes",
         "Loss after other epochs",
         "Dependence on the mini-batch",
+        "Course of the search",
+        "Schedules of the search",
         "Parameter importance",
         "Points of the search",
         "Loss and inference time",
