@@ -115,6 +115,27 @@ class IntDimension(SpecSection):
         return [self.low, self.values[-1]]
 
 
+_LEVELS = 5
+"""Levels of the values of a choice: their list, a section, a list of it, a schedule, and its steps."""
+
+
+def _write_number_keys_as_text(value: Any, levels: int = _LEVELS) -> Any:
+    """Write keys that are numbers as text, as JSON has them: `{0: 0.1, 0.4: 0.5}` is a schedule."""
+    if not levels or not isinstance(value, list | tuple | dict):
+        return value
+    if not isinstance(value, dict):
+        return [_write_number_keys_as_text(member, levels - 1) for member in value]
+    written = {
+        repr(key).removesuffix(".0") if type(key) in (int, float) else key: _write_number_keys_as_text(
+            member, levels - 1
+        )
+        for key, member in value.items()
+    }
+    if len(written) < len(value):
+        raise ValueError(f"the keys {', '.join(map(repr, value))} name a fraction twice: write each once")
+    return written
+
+
 class ChoiceDimension(SpecSection):
     """A categorical choice.
 
@@ -126,7 +147,9 @@ class ChoiceDimension(SpecSection):
     takes_booleans = frozenset({"values"})
 
     kind: Literal["choice"]
-    values: tuple[JsonValue, ...] = Field(min_length=1, max_length=10_000)
+    values: Annotated[
+        tuple[JsonValue, ...], BeforeValidator(_write_number_keys_as_text), Field(min_length=1, max_length=10_000)
+    ]
 
     @model_validator(mode="after")
     def _check_unique_values(self) -> ChoiceDimension:

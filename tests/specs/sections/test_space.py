@@ -56,6 +56,19 @@ def test_mapping_changes_several_keys_together():
     assert {trial.training.optimizer for trial in list_planned_trial_specs(parsed_study)} == {"sgd"}
 
 
+def test_choice_of_a_section_has_schedules_as_an_arm_has_them():
+    fractions = study("{arm: {kind: choice, values: [{memory: 5, lambda: {0: 0.1, 0.4: 0.5}}, {lambda: 0.9}]}}")
+    texts = study('{arm: {kind: choice, values: [{memory: 5, lambda: {"0": 0.1, "0.4": 0.5}}, {lambda: 0.9}]}}')
+    trials = list_planned_trial_specs(fractions)
+    assert {str(trial.arm.lambda_) for trial in trials} == {"0:0.1 0.4:0.5", "0.9"}
+    assert [trial.key for trial in trials] == [trial.key for trial in list_planned_trial_specs(texts)]
+
+
+def test_choice_names_each_fraction_once():
+    with pytest.raises(SpecError, match=r"space\.arm\.lambda\.values"):
+        study("{arm.lambda: {kind: choice, values: [{0.4: 0.1, '0.4': 0.5}]}}")
+
+
 def test_sampled_space_creates_no_trials():
     parsed_study = study(
         "{training.learning_rate: {kind: float, low: 1e-4, high: 0.1, log: true}}", "search: {trials: 7}"
