@@ -137,7 +137,7 @@ _OF_STUDIES: dict[Callable[[str], go.Figure], tuple[str, ...]] = {
         *("draw_mnist_small", "draw_mnist_small_cells", "handwriting_small", "imdb_cloze_small"),
         *("skip_thoughts_small", "order_embeddings_small"),
     ),
-    loss_and_accuracy_chart: ("bln_cifar10_20pct_b25", "bln_cifar10_20pct_b1", "bln_cifar10_20pct_b1_reference"),
+    loss_and_accuracy_chart: ("bln_training_curves_cifar10", "bln_cifar10_20pct_b1", "bln_cifar10_20pct_b1_reference"),
 }
 
 CHARTS: dict[str, Callable[[], go.Figure]] = {

@@ -19,7 +19,7 @@ from bln_search.specs.sections.space import format_point
 from bln_search_papers.ln.retrieval_metrics import RETRIEVAL_METRICS
 from papers.experiments.ap2_batch_sizes import BatchSizeRun
 from papers.experiments.ap2_cells import Cell, DecayRun
-from papers.experiments.factorial import MBN, compute_effects, read_cells
+from papers.experiments.factorial import MBN, MBN_ONE_RATE, compute_effects, read_cells
 
 
 def holm(differences: Sequence[Sequence[float]]) -> list[float]:
@@ -91,6 +91,7 @@ FUNCTIONS: dict[str, Any] = {
     "factorial_cells": read_cells,
     "factorial_effects": compute_effects,
     "MBN_FACTORIAL": MBN,
+    "MBN_ONE_RATE": MBN_ONE_RATE,
     "retrieval_metrics": RETRIEVAL_METRICS,
     "zip": zip,
     "str": str,

@@ -67,8 +67,13 @@ class Effect:
         return mean_with_t_interval(self.differences)
 
 
-MBN = Design({"lambda": "0:0.1,0.4:0.5,0.6:0.9", "memory": "20", "learning_rate": "0.1"}, ("memory", "lambda", "0"))
+_PAPER = {"lambda": "0:0.1,0.4:0.5,0.6:0.9", "memory": "20"}
+
+MBN = Design({**_PAPER, "learning_rate": "0.1"}, ("memory", "lambda", "0"))
 """The factorial of MBN, with the values of the paper as references. With λ = 0 the memory has no effect."""
+
+MBN_ONE_RATE = Design(_PAPER, ("memory", "lambda", "0"))
+"""The same at one learning rate."""
 
 
 def read_cells(study: str, design: Design, row: str = "MM-- -") -> Cells:
