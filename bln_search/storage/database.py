@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection, Engine, func, select
+from sqlalchemy import Connection, Engine, ExceptionContext, event, func, select
 from sqlalchemy.orm import Session
 
 from bln_search.storage.engine import connect, read_session, write_session
@@ -30,6 +30,11 @@ class Database:
         self.engine = engine
         self.clock = clock or self.read_clock
         self.lease_clock = LeaseClock()
+        event.listen(engine, "handle_error", self._note_disconnection)
+
+    def _note_disconnection(self, context: ExceptionContext) -> None:
+        if context.is_disconnect or context.connection is None:  # an error before there is a connection
+            self.lease_clock.note_disconnection()
 
     def __str__(self) -> str:
         """The URL without a password."""

@@ -117,6 +117,18 @@ def test_terminated_connection_raises_ledger_error(database):
     engine.dispose()
 
 
+@pytest.mark.parametrize(("is_away", "state"), [(True, StudyState.RUNNING), (False, StudyState.ACCEPTED)])
+def test_expired_leases_hold_after_the_database_was_away(world, database, is_away, state):
+    """A live worker could not renew its lease, and has 30 seconds for it."""
+    study_id = world.client().post("/api/v1/studies", json=body(**SMALL)).json()["id"]
+    assert world.ledger.queue.claim_next_study("far/1/0", lambda _: True, 100) == study_id
+    execute(database.url, f"UPDATE study SET runner_until = now() - interval '1 hour' WHERE id = {study_id}")
+    if is_away:
+        database.end_connections()
+    world.ledger.studies.release_lost_studies(lambda _: True)
+    assert world.ledger.studies.get(study_id).state is state
+
+
 def test_locked_table_ends_requests_after_the_timeout(world, database, monkeypatch):
     monkeypatch.setattr(engine_module, "_LOCK_TIMEOUT", 0.1)
     world.ledger.database.engine.dispose()  # connections made from now on wait so long

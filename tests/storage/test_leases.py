@@ -1,4 +1,4 @@
-"""Leases when the clock is set."""
+"""Leases when the clock is set, or the database was away."""
 
 from __future__ import annotations
 
@@ -35,6 +35,18 @@ def test_expired_leases_hold_for_thirty_seconds_after_a_step(passed, step):
     clock.note(now)
     assert not clock.is_held(until, now)
     assert clock.is_held(now + LEASE, now)
+
+
+def test_expired_leases_hold_for_thirty_seconds_after_the_database_is_back(passed):
+    """Their holders could not renew them."""
+    clock, until = LeaseClock(), START + LEASE
+    clock.note(START)
+    clock.note_disconnection()
+    for hours in (1, 2):  # the later lease was not renewed in time
+        passed[0] = 1000.0 + 3600 * hours
+        now = START + timedelta(hours=hours)
+        clock.note(now)
+        assert clock.is_held(until, now) is (hours == 1)
 
 
 def test_passing_time_and_small_corrections_are_no_step(passed):
