@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -70,8 +71,8 @@ def compare_scores(
     """
     if scores.lower_is_better is not None:
         lower_is_better = scores.lower_is_better
-    if practical is not None and not 0 <= practical < math.inf:
-        raise DataError(f"practical={practical}: the difference up to which rows are equal is a number of at least 0")
+    if practical is not None and not (isinstance(practical, Real) and 0 <= practical < math.inf):
+        raise DataError(f"practical={practical!r}: the difference up to which rows are equal is a number of at least 0")
     if current is not None and current not in scores.names:
         raise DataError(f"current={current!r} is no row of the table: its rows are {', '.join(scores.names)}")
     losses = scores.scores if lower_is_better else -scores.scores

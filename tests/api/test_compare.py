@@ -208,6 +208,7 @@ LONG = long_frame(SCORES)
         ({"a": [1, 2], "b": [1, 3]}, {"names": "ab"}, "names= belongs to an array"),
         ({"a": [1, 2], "b": [1, 3]}, {"current": "c"}, "current='c' is no row of the table: its rows are a, b"),
         ({"a": [1, 2], "b": [1, 3]}, {"practical": -1}, "practical=-1"),
+        ({"a": [1, 2], "b": [1, 3]}, {"practical": "1 %"}, "practical='1 %'"),
         (SCORES, {}, "an array needs names=, one for each of its 3 rows"),
         (SCORES, {"names": "ab"}, r"2 names for an array of shape \(6, 3\)"),
         (SCORES[0], {"names": NAMES}, r"\(seeds, rows\) or \(seeds, rows, examples\); this one is \(3,\)"),
