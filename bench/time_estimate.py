@@ -65,7 +65,13 @@ seeds: [0]
 """,
 }
 LARGE_STUDIES = (
-    *("mbn_table1_resnet20", "mbn_batch_size_cifar10", "mbn_lambda_cifar10", "mbn_memory_cifar10", "mbn_double_forward"),
+    *(
+        "mbn_table1_resnet20",
+        "mbn_batch_size_cifar10",
+        "mbn_lambda_cifar10",
+        "mbn_memory_cifar10",
+        "mbn_double_forward",
+    ),
     *("bln_cifar10_full_b25", "bln_cifar10_full_b25_reference"),
     *("ln_mnist_as_printed_b128", "ln_mnist_as_printed_b4"),
     *("ln_convnets_resnet8_b25", "ln_convnets_resnet8_b4"),
