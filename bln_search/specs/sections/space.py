@@ -148,7 +148,7 @@ class ChoiceDimension(SpecSection):
 
     kind: Literal["choice"]
     values: Annotated[
-        tuple[JsonValue, ...], BeforeValidator(_write_number_keys_as_text), Field(min_length=1, max_length=10_000)
+        tuple[JsonValue, ...], Field(min_length=1, max_length=10_000), BeforeValidator(_write_number_keys_as_text)
     ]
 
     @model_validator(mode="after")
