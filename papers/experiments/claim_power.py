@@ -1,4 +1,4 @@
-"""How probably more seeds decide claims: `python -m papers.experiments.claim_power PAPER FILE SEEDS ...`.
+"""How probably more seeds decide claims: `python -m papers.experiments.claim_power PAPER STUDY SEEDS ...`.
 
 Means and covariance of the measured differences are taken as the true ones. Studies with so many seeds are drawn from
 the normal distribution, and marked by the rule of the claims.
@@ -18,9 +18,9 @@ from papers.experiments.marks import DECIDED, Claim, adjusted_p_values, mark_cla
 DRAWS = 150
 
 
-def claims_of_file(claims: Sequence[Claim], file: str) -> list[Claim]:
-    """Return the claims that differences of a file of bench/results test, with these differences alone."""
-    parts = [(claim, tuple(part for part in claim.comparisons if part.study == file)) for claim in claims]
+def claims_of_study(claims: Sequence[Claim], study: str) -> list[Claim]:
+    """Return the claims that differences of a study test, with these differences alone."""
+    parts = [(claim, tuple(part for part in claim.comparisons if part.family == study)) for claim in claims]
     return [replace(claim, comparisons=comparisons) for claim, comparisons in parts if comparisons]
 
 
@@ -55,13 +55,13 @@ def main() -> None:
     """Print the shares of each claim."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("paper", help="name of a file of papers/claims")
-    parser.add_argument("file", help="file of bench/results that the claims name")
+    parser.add_argument("study", help="study of bench/results that the claims name")
     parser.add_argument("seeds", nargs="+", type=int)
     options = parser.parse_args()
     paper = read_paper(options.paper)
-    claims = claims_of_file(paper.claims, options.file)
+    claims = claims_of_study((*paper.claims, *paper.shared), options.study)
     if not claims:
-        parser.error(f"no claim of {options.paper} names the file {options.file}")
+        parser.error(f"no claim of {options.paper} names the study {options.study}")
     shares = [decision_shares(claims, seeds, corrects_small=paper.corrects_small) for seeds in options.seeds]
     for position, claim in enumerate(claims):
         print(*(f"{share[position]:.2f}" for share in shares), claim.text)

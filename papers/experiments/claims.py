@@ -1,10 +1,11 @@
 """Claims of a paper, read from papers/claims/PAPER.yaml and marked by the figures of bench/results.
 
-The file has the `title` of the paper, its `page`, and its `claims` in order. A claim has a `place` in the paper, a
+The file has the `title` of the paper, its `page`, and its `claims` in order. `shares` names another file of claims of
+the same paper: p values are corrected over the comparisons of both. A claim has a `place` in the paper, a
 `text`, the `evidence`, and either a `mark`, if tests or a derivation decide it, or comparisons in `compare`. The keys
 of a comparison:
 
-- `file`: file of bench/results; p values are corrected over the comparisons with the same file
+- `file`: file of bench/results; p values are corrected over the comparisons of the same study, curves and losses
 - `setting`: what differs, and where
 - `first`, `second`: the values by seed that are compared, as expressions over the functions of `values`; or
   `differences`, an expression for both
@@ -65,18 +66,20 @@ class Paper:
         title: Authors, year and title.
         page: Name of its page.
         claims: The claims in the order of the paper.
+        shared: The claims of the same paper in another file; p values are corrected over these too.
         corrects_small: Whether p values are corrected over predictions of small differences too.
     """
 
     title: str
     page: str
     claims: tuple[Claim, ...]
+    shared: tuple[Claim, ...] = ()
     corrects_small: bool = False
 
     @cached_property
     def p_values(self) -> dict[Comparison, float]:
         """The adjusted p value of each comparison that has one."""
-        return adjusted_p_values(self.claims, with_small=self.corrects_small)
+        return adjusted_p_values((*self.claims, *self.shared), with_small=self.corrects_small)
 
     @property
     def counts(self) -> Counter[Mark]:
@@ -109,10 +112,20 @@ def read_paper(name: str, folder: Path = FOLDER) -> Paper:
         FileNotFoundError: There is no such file, or a file of bench/results that is not that of a study.
         ValueError: An entry has an unknown key, or a margin that is not above 0.
     """
-    document = yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
+    document = _read(folder, name)
+    claims = _claims_of(document)
+    shared = _claims_of(_read(folder, document["shares"])) if "shares" in document else ()
+    return Paper(document["title"], document["page"], claims, shared, document.get("corrects_small", False))
+
+
+def _read(folder: Path, name: str) -> Entry:
+    document: Entry = yaml.safe_load((folder / f"{name}.yaml").read_text(encoding="utf-8"))
+    return document
+
+
+def _claims_of(document: Entry) -> tuple[Claim, ...]:
     practical = _practical(document, None)
-    claims = tuple(claim for entry in document["claims"] for claim in _read_claims(entry, {}, practical))
-    return Paper(document["title"], document["page"], claims, document.get("corrects_small", False))
+    return tuple(claim for entry in document["claims"] for claim in _read_claims(entry, {}, practical))
 
 
 def _check_keys(entry: Entry, known: frozenset[str]) -> None:

@@ -40,7 +40,7 @@ class Comparison:
     """One measured difference that a claim predicts.
 
     Attributes:
-        study: File of bench/results; p values are corrected over the comparisons of a paper with the same file.
+        study: File of bench/results: that of a study, or its learning curves.
         setting: What differs, and where.
         differences: One value for each seed; empty if the study is not measured.
         expected: The prediction.
@@ -52,6 +52,11 @@ class Comparison:
     differences: tuple[float, ...]
     expected: Expected = Expected.NEGATIVE
     margin: float | None = None
+
+    @property
+    def family(self) -> str:
+        """The study, over whose comparisons in a paper p values are corrected."""
+        return self.study.removesuffix("_curves")
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def adjusted_p_values(claims: Iterable[Claim], *, with_small: bool = False) -> d
     for comparison in dict.fromkeys(comparison for claim in claims for comparison in claim.comparisons):
         if comparison.differences and (with_small or comparison.expected is not Expected.SMALL):
             hypothesis = max(comparison.differences, tuple(-value for value in comparison.differences))
-            families.setdefault(comparison.study, {}).setdefault(hypothesis, []).append(comparison)
+            families.setdefault(comparison.family, {}).setdefault(hypothesis, []).append(comparison)
     return {
         comparison: p
         for family in families.values()

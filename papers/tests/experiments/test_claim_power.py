@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from statsmodels.stats.power import TTestPower
 
-from papers.experiments.claim_power import claims_of_file, decision_shares
+from papers.experiments.claim_power import claims_of_study, decision_shares
 from papers.experiments.marks import Claim, Comparison
 
 DIFFERENCES = (-1.5, 0.5, -1.0, -2.0, 1.0)
@@ -24,7 +24,7 @@ def test_more_seeds_decide_that_equal_sides_are_practically_equal():
     assert decision_shares([equal], 4)[0] < decision_shares([equal], 40)[0] == 1.0
 
 
-def test_a_claim_keeps_the_differences_of_the_file():
-    parts = (Comparison("one", "", DIFFERENCES), Comparison("two", "", DIFFERENCES))
-    (kept,) = claims_of_file([Claim("", "both", comparisons=parts), Claim("", "formula")], "two")
+def test_a_claim_keeps_the_differences_of_the_study():
+    parts = tuple(Comparison(file, "", DIFFERENCES) for file in ("one", "two", "two_curves"))
+    (kept,) = claims_of_study([Claim("", "both", comparisons=parts), Claim("", "formula")], "two")
     assert kept.comparisons == parts[1:]

@@ -120,6 +120,12 @@ def test_a_difference_in_both_directions_is_one_hypothesis_of_the_correction():
     assert adjusted[first] == adjusted[reverse] == pytest.approx(2 * stats.ttest_1samp(CLEAR, 0).pvalue)
 
 
+def test_losses_and_learning_curves_of_a_study_are_one_family():
+    losses, curves = comparison(CLEAR, study="one"), comparison(UNCLEAR, study="one_curves")
+    adjusted = adjusted_p_values([Claim("", "", "", (losses, curves))])
+    assert adjusted[losses] == pytest.approx(2 * stats.ttest_1samp(CLEAR, 0).pvalue)
+
+
 @pytest.fixture(name="results")
 def _results(monkeypatch, tmp_path):
     folder = tmp_path / "bench" / "results"
@@ -142,6 +148,21 @@ def test_a_file_of_claims_is_judged_by_the_table_that_it_names(results, tmp_path
         "it follows from Eq. 1": Mark.HOLDS,
     }
     assert paper.claims[0].comparisons[0].differences == pytest.approx((-1.0, -1.01, -0.99))
+
+
+def test_two_files_of_claims_of_a_paper_share_their_correction(results, tmp_path):
+    (results / "table.json").write_text(json.dumps(TABLE_DOCUMENT))
+    document = yaml.safe_load(CLAIMS)
+    repeated = document["claims"][0]
+    (values,) = repeated["for"]
+    for name, other, chosen in (("one", "two", values[:1]), ("two", "one", values[1:])):
+        part = document | {"shares": other, "claims": [repeated | {"for": [chosen]}]}
+        (tmp_path / f"{name}.yaml").write_text(yaml.safe_dump(part))
+    (tmp_path / "claims.yaml").write_text(CLAIMS)
+    together = read_paper("claims", tmp_path).p_values
+    papers = [read_paper(name, tmp_path) for name in ("one", "two")]
+    assert [len(paper.claims) for paper in papers] == [1, 2]
+    assert [paper.p_values for paper in papers] == [together, together]
 
 
 @pytest.mark.parametrize(
