@@ -19,8 +19,11 @@ DRAWS = 150
 
 
 def claims_of_study(claims: Sequence[Claim], study: str) -> list[Claim]:
-    """Return the claims that differences of a study test, with these differences alone."""
-    parts = [(claim, tuple(part for part in claim.comparisons if part.family == study)) for claim in claims]
+    """Return the claims that measured differences of a study test, with these differences alone."""
+    parts = [
+        (claim, tuple(part for part in claim.comparisons if part.family == study and part.differences))
+        for claim in claims
+    ]
     return [replace(claim, comparisons=comparisons) for claim, comparisons in parts if comparisons]
 
 
@@ -61,7 +64,7 @@ def main() -> None:
     paper = read_paper(options.paper)
     claims = claims_of_study((*paper.claims, *paper.shared), options.study)
     if not claims:
-        parser.error(f"no claim of {options.paper} names the study {options.study}")
+        parser.error(f"no claim of {options.paper} has measured differences of the study {options.study}")
     shares = [decision_shares(claims, seeds, corrects_small=paper.corrects_small) for seeds in options.seeds]
     for position, claim in enumerate(claims):
         print(*(f"{share[position]:.2f}" for share in shares), claim.text)

@@ -24,7 +24,9 @@ def test_more_seeds_decide_that_equal_sides_are_practically_equal():
     assert decision_shares([equal], 4)[0] < decision_shares([equal], 40)[0] == 1.0
 
 
-def test_a_claim_keeps_the_differences_of_the_study():
+def test_a_claim_keeps_the_measured_differences_of_the_study():
     parts = tuple(Comparison(file, "", DIFFERENCES) for file in ("one", "two", "two_curves"))
-    (kept,) = claims_of_study([Claim("", "both", comparisons=parts), Claim("", "formula")], "two")
+    unmeasured = Comparison("two", "not measured", ())
+    claims = [Claim("", "all", comparisons=(*parts, unmeasured)), Claim("", "formula")]
+    (kept,) = claims_of_study([*claims, Claim("", "missing", comparisons=(unmeasured,))], "two")
     assert kept.comparisons == parts[1:]
